@@ -1,0 +1,58 @@
+"""Predict what wide neural networks do, from a few neurons to infinite width, and check it on real networks."""
+
+from . import activations, data, plots
+from ._version import __version__
+from .data import Data
+from .errors import Diverged, FileProblem, Interrupted, InvalidInput, UnknownName, WidefieldError
+from .losses import Huber, Logistic, Loss, SoftmaxCrossEntropy, SquaredError
+from .network import MLP
+from .optimisers import SGD, Cosine, Piecewise, PowerDecay
+from .problem import Problem
+from .record import Record
+from .rules import (
+    DirectFeedbackAlignment,
+    FeedbackAlignment,
+    GatedLinear,
+    GradientDescent,
+    Hebb,
+    LearningRule,
+)
+from .solving import solve
+from .theories import FiniteWidth, Theory
+from .trajectory import Trajectory
+
+__all__ = [
+    "MLP",
+    "SGD",
+    "Cosine",
+    "Data",
+    "DirectFeedbackAlignment",
+    "Diverged",
+    "FeedbackAlignment",
+    "FileProblem",
+    "FiniteWidth",
+    "GatedLinear",
+    "GradientDescent",
+    "Hebb",
+    "Huber",
+    "Interrupted",
+    "InvalidInput",
+    "LearningRule",
+    "Logistic",
+    "Loss",
+    "Piecewise",
+    "PowerDecay",
+    "Problem",
+    "Record",
+    "SoftmaxCrossEntropy",
+    "SquaredError",
+    "Theory",
+    "Trajectory",
+    "UnknownName",
+    "WidefieldError",
+    "__version__",
+    "activations",
+    "data",
+    "plots",
+    "solve",
+]

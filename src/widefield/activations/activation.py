@@ -1,0 +1,141 @@
+"""The description of one activation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from .. import check
+
+Elementwise = Callable[[Any], Array]
+"""An elementwise function of an array."""
+
+OneVariance = Callable[[Any], Any]
+"""k -> <F(z)>_k, elementwise in k."""
+
+TwoVariances = Callable[[Any, Any, Any], Any]
+"""(k11, k12, k22) -> <F(z1, z2)>_k, elementwise in the three entries."""
+
+CLASSES = ("scale-invariant", "zero-kernel", "half-stable", "none", "unknown")
+"""Universality classes of PDLT chapter 5; "unknown" until somebody computes it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Activation:
+    """An elementwise function sigma(z) and what is known about it.
+
+    Derivatives are the pointwise ones: at a kink they take one side's value and leave out delta functions.
+    Those are in `jumps`: the full second derivative is `derivative(2)(z) + sum(jump * delta(z - location))`.
+    The perceptron's first derivative is itself a delta function, `delta(z)`; its `derivative(1)` is zero.
+
+    Closed moments are None where there is no closed form; `widefield.gaussian` then integrates. They take
+    numpy or jax arrays and answer in kind. At zero variance they are limits: of the correlation 1 where both
+    variances vanish, of the correlation 0 where one does.
+
+    Equality and hash follow the name (and the function, lest one registered anew be mistaken for the old).
+    """
+
+    name: str
+    """Canonical name; `get(name)` returns this object."""
+
+    function: Elementwise
+    """sigma, traceable by jax, in the precision of its argument."""
+
+    derivatives: tuple[Elementwise, ...] = ()
+    """Closed forms of sigma', sigma'', ... as far as they are given; `derivative` continues them."""
+
+    kinks: tuple[float, ...] = ()
+    """Points where the function or a derivative is not smooth."""
+
+    jumps: tuple[tuple[float, float], ...] = ()
+    """(location, jump of sigma' there)."""
+
+    homogeneity: int | None = None
+    """q if sigma(lam z) = lam^q sigma(z) for every lam > 0."""
+
+    universality_class: str = "unknown"
+    """One of `CLASSES`."""
+
+    feature_moment: TwoVariances | None = None
+    """(k11, k12, k22) -> <sigma(z1) sigma(z2)>."""
+
+    slope_moment: TwoVariances | None = None
+    """(k11, k12, k22) -> <sigma'(z1) sigma'(z2)>."""
+
+    square: OneVariance | None = None
+    """k -> <sigma^2>, PDLT eq. (5.5); from `feature_moment` if not given."""
+
+    slope_square: OneVariance | None = None
+    """k -> <sigma'^2>; from `slope_moment` if not given."""
+
+    fourth: OneVariance | None = None
+    """k -> <sigma^4>."""
+
+    def __post_init__(self) -> None:
+        check.choice("universality class", self.universality_class, CLASSES)
+        for single, pair in (("square", self.feature_moment), ("slope_square", self.slope_moment)):
+            if getattr(self, single) is None and pair is not None:
+                object.__setattr__(self, single, _on_diagonal(pair))
+
+    def __call__(self, z: Any) -> Array:
+        """Return sigma(z)."""
+        return self.function(z)
+
+    def derivative(self, order: int) -> Elementwise:
+        """Return the pointwise derivative of this order (0: the function), elementwise."""
+        return _derivative(self, check.integer("order", order))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Activation):
+            return NotImplemented
+        return self.name == other.name and self.function is other.function
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __repr__(self) -> str:
+        return f"Activation({self.name!r})"
+
+    def __reduce__(self) -> tuple[Callable[[str], Activation], tuple[str]]:
+        """Pickle by name: compiled functions cannot be pickled."""
+        from .table import get
+
+        return get, (self.name,)
+
+
+@cache
+def _derivative(activation: Activation, order: int) -> Elementwise:
+    if order == 0:
+        return activation.function
+    if order <= len(activation.derivatives):
+        return activation.derivatives[order - 1]
+    # Compiled, because the nested derivatives of one function share nearly all of their work.
+    return jax.jit(_differentiate(_uncompiled(activation, order - 1)))
+
+
+def _uncompiled(activation: Activation, order: int) -> Elementwise:
+    given = (activation.function, *activation.derivatives)
+    return given[order] if order < len(given) else _differentiate(_uncompiled(activation, order - 1))
+
+
+def _differentiate(function: Elementwise) -> Elementwise:
+    """Differentiate an elementwise function in forward mode: one tangent of ones."""
+
+    def derivative(z: Any) -> Array:
+        z = jnp.asarray(z)
+        if not jnp.issubdtype(z.dtype, jnp.floating):
+            z = z.astype(jnp.result_type(float))
+        tangent: Array = jax.jvp(function, (z,), (jnp.ones_like(z),))[1]
+        return tangent
+
+    return derivative
+
+
+def _on_diagonal(pair: TwoVariances) -> OneVariance:
+    return lambda k: pair(k, k, k)

@@ -1,0 +1,191 @@
+"""The command line: `widefield solve`, `show`, `new`, `demo`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from .trajectory import Trajectory
+
+app = typer.Typer(
+    help="Predict what wide neural networks do, and check it on real networks.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+console = Console()
+errors = Console(stderr=True)
+
+ProblemFile = Annotated[Path, typer.Argument(help="A problem in TOML; `widefield new` writes one to begin with.")]
+OutputFile = Annotated[Path, typer.Option("--output", "-o", help="Where the trajectory goes (NetCDF).")]
+
+
+def main() -> None:
+    """Entry point: errors that widefield raises on purpose become one line and an exit code."""
+    from .errors import WidefieldError
+
+    try:
+        app()
+    except WidefieldError as error:
+        fail(str(error), 2)
+
+
+def fail(message: str, code: int) -> NoReturn:
+    """Say what is wrong and leave."""
+    errors.print(f"[bold red]error:[/] {message}", highlight=False, soft_wrap=True)
+    raise SystemExit(code)
+
+
+@app.command()
+def solve(
+    problem: ProblemFile,
+    width: Annotated[int, typer.Option(help="Neurons in a hidden layer.")],
+    output: OutputFile,
+    seeds: Annotated[int, typer.Option(help="Number of independent networks.")] = 1,
+    first_seed: Annotated[int, typer.Option(help="Seed of the first network.")] = 0,
+    precision: Annotated[str, typer.Option(help="float64 or float32.")] = "float64",
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing output.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+) -> None:
+    """Train networks on a problem and save the trajectory. Ctrl-C saves what is there; --resume goes on."""
+    from . import files
+    from . import solve as run
+    from .problem import Problem
+    from .theories import FiniteWidth
+
+    checkpoint = output.with_name(f"{output.name}.checkpoint")
+    described = Problem.from_toml(problem)
+    theory = FiniteWidth(width, seeds=seeds, first_seed=first_seed, precision=precision)
+    _check_output(output, checkpoint, resume=resume, overwrite=overwrite)
+    files.check_writable(output)
+    trajectory = run(described, theory, throw=False, progress=not quiet, checkpoint=checkpoint)
+    trajectory.save(output)
+    if trajectory.status == "interrupted":
+        errors.print(f"{trajectory.message}; saved {output}. Go on with the same command and --resume.", soft_wrap=True)
+        raise SystemExit(130)
+    _print_summary(trajectory)
+    console.print(f"saved {output}", highlight=False, soft_wrap=True)
+    if trajectory.status == "diverged":
+        fail(f"{trajectory.message}; a smaller learning_rate nearly always helps", 1)
+
+
+def _check_output(output: Path, checkpoint: Path, *, resume: bool, overwrite: bool) -> None:
+    if resume and overwrite:
+        fail("--resume and --overwrite exclude each other", 2)
+    if resume and not checkpoint.exists():
+        fail(f"there is nothing to resume: {checkpoint} does not exist", 2)
+    if not resume and checkpoint.exists():
+        if not overwrite:
+            fail(f"{checkpoint} holds an interrupted run: add --resume to go on, or --overwrite to start again", 2)
+        checkpoint.unlink()
+    if output.exists() and not (resume or overwrite):
+        fail(f"{output} exists: add --overwrite to replace it", 2)
+
+
+@app.command()
+def show(
+    trajectory: Annotated[Path, typer.Argument(help="A file written by `widefield solve`.")],
+    plot: Annotated[Path | None, typer.Option(help="Draw a figure into this file (png, pdf, svg).")] = None,
+) -> None:
+    """Print what a trajectory holds, and draw it."""
+    from .trajectory import Trajectory
+
+    loaded = Trajectory.load(trajectory)
+    _print_summary(loaded)
+    if plot is not None:
+        from . import files, plots
+
+        figure = plots.summary(loaded)
+        with files.atomic(plot) as temporary:
+            figure.savefig(temporary, format=plot.suffix.lstrip(".") or "png")
+        console.print(f"saved {plot}", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def new(
+    problem: Annotated[Path, typer.Argument(help="The file to write.")],
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
+) -> None:
+    """Write a commented problem to begin with."""
+    from . import files
+    from .demo import template
+
+    if problem.exists() and not overwrite:
+        fail(f"{problem} exists: add --overwrite to replace it", 2)
+    files.write_text(problem, template())
+    console.print(f"wrote {problem}; now: widefield solve {problem} --width 1024 --seeds 8 -o run.nc", soft_wrap=True)
+
+
+@app.command()
+def demo(
+    folder: Annotated[Path, typer.Option(help="Where the figure goes.")] = Path("demo"),
+) -> None:
+    """Solve the default problem, print a table and save a figure."""
+    from . import demo as demonstration
+
+    problem = demonstration.default_problem()
+    folder.mkdir(parents=True, exist_ok=True)
+    trajectories = demonstration.networks(problem)
+    table = Table(title="The default problem: 10 points on a sphere, three tanh layers, gamma_0 = 1")
+    for heading in ("width", "networks", "final loss", "kernel alignment", "kernel spread", "seconds"):
+        table.add_column(heading, justify="right")
+    for trajectory in trajectories:
+        alignment = trajectory.target_alignment("feature_kernel").isel(time=-1, layer=-1).mean("seed")
+        table.add_row(
+            trajectory.label.removeprefix("width "),
+            str(trajectory.data.sizes["seed"]),
+            _with_error(trajectory, "loss"),
+            f"{float(alignment):.4f}",
+            f"{demonstration.kernel_spread(trajectory):.4f}",
+            f"{trajectory.data.attrs['seconds']:.1f}",
+        )
+    console.print(table)
+    path = folder / "demo.png"
+    demonstration.figure(trajectories, path)
+    console.print(f"saved {path}", highlight=False, soft_wrap=True)
+
+
+def _with_error(trajectory: Trajectory, name: str) -> str:
+    mean = float(trajectory.mean(name).isel(time=-1))
+    error = float(trajectory.standard_error(name).isel(time=-1))
+    return f"{mean:.4g}" if error != error else f"{mean:.4g} ± {error:.1g}"
+
+
+def _print_summary(trajectory: Trajectory) -> None:
+    problem, data = trajectory.problem, trajectory.data
+    network, samples = problem.network, problem.samples
+    console.print(
+        f"[bold]{trajectory.label}[/]: {network.hidden_layers} hidden layers, {network.activation}, "
+        f"richness {network.richness:g}; {samples.samples} samples of dimension {samples.dimension}; "
+        f"{problem.rule.kind}; {problem.optimiser.steps} steps",
+        highlight=False,
+    )
+    ending = "" if trajectory.status == "complete" else f" ({trajectory.message})"
+    console.print(f"{trajectory.status}{ending}, {data.attrs['seconds']:.1f} s", highlight=False)
+    if not data.sizes["time"]:
+        return
+    table = Table()
+    names = [name for name in ("loss", "test_loss") if name in data]
+    kernels = [name for name in ("feature_kernel", "ntk") if name in data]
+    alignments = {name: trajectory.target_alignment(name).mean("seed") for name in kernels}
+    for heading in ("step", "time", *names, *(f"{name} alignment" for name in kernels)):
+        table.add_column(heading.replace("_", " "), justify="right")
+    count = data.sizes["time"]
+    for index in sorted({round(i * (count - 1) / min(10, count)) for i in range(min(10, count) + 1)}):
+        row = [str(int(data["step"][index])), f"{float(data['time'][index]):.4g}"]
+        row += [f"{float(trajectory.mean(name)[index]):.4g}" for name in names]
+        for value in alignments.values():
+            last = value.isel(layer=-1) if "layer" in value.dims else value
+            row.append(f"{float(last[index]):.4f}")
+        table.add_row(*row)
+    console.print(table)
+
+
+if __name__ == "__main__":
+    main()

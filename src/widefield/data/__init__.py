@@ -1,0 +1,51 @@
+"""Data sets: descriptions that load the same arrays every time.
+
+    data = widefield.data.sphere(samples=10, dimension=25, seed=0)
+    data.load().kernel()
+
+Own arrays go into `Data`, own Gram matrices into `gram`. All sources turn into tables (TOML) and back.
+"""
+
+from __future__ import annotations
+
+from .arrays import Data, Gram
+from .cifar import Cifar10
+from .digit_images import Digits
+from .labels import LABELS
+from .power_laws import PowerLaw
+from .samples import Samples
+from .source import DataSource
+from .synthetic import Gaussian, Sphere, Whitened
+from .teachers import Teacher
+
+gram = Gram
+gaussian = Gaussian
+sphere = Sphere
+whitened = Whitened
+teacher = Teacher
+power_law = PowerLaw
+digits = Digits
+cifar10 = Cifar10
+
+__all__ = [
+    "LABELS",
+    "Cifar10",
+    "Data",
+    "DataSource",
+    "Digits",
+    "Gaussian",
+    "Gram",
+    "PowerLaw",
+    "Samples",
+    "Sphere",
+    "Teacher",
+    "Whitened",
+    "cifar10",
+    "digits",
+    "gaussian",
+    "gram",
+    "power_law",
+    "sphere",
+    "teacher",
+    "whitened",
+]

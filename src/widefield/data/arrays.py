@@ -1,0 +1,107 @@
+"""Data that the user brings: arrays, or only the Gram matrix of the inputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .. import check
+from ..errors import InvalidInput
+from .samples import ByValue, Floats, Samples, column, put
+from .source import DataSource
+
+_ROUNDING = 1e-12
+"""Rounding error allowed in a Gram matrix, relative to its largest entry (asymmetry) or eigenvalue (sign)."""
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Data(ByValue, DataSource, kind="arrays"):
+    """The user's own arrays (lists, numpy or jax arrays), copied.
+
+    Inputs are used as they are: nothing is centred or scaled. The theories see them through
+    K^x = x x^T / D, so inputs with |x|^2 of the order of D are the natural scale.
+
+    Args:
+        x: training inputs, shape (P, D).
+        y: training targets, shape (P, C), or (P,) for one output.
+        x_test: test inputs, shape (Q, D).
+        y_test: test targets, shape (Q, C) or (Q,).
+
+    >>> Data(x=[[1.0, 2.0], [3.0, 4.0]], y=[1.0, -1.0]).load().kernel()
+    array([[ 2.5,  5.5],
+           [ 5.5, 12.5]])
+    """
+
+    x: Floats
+    y: Floats
+    x_test: Floats | None = None
+    y_test: Floats | None = None
+
+    def __init__(
+        self, x: ArrayLike, y: ArrayLike, x_test: ArrayLike | None = None, y_test: ArrayLike | None = None
+    ) -> None:
+        """Check and copy the arrays."""
+        checked = Samples(x, y, x_test, y_test)
+        put(self, x=checked.x, y=checked.y, x_test=None, y_test=None)
+        if checked.test_samples:
+            put(self, x_test=checked.x_test, y_test=checked.y_test)
+
+    def load(self) -> Samples:
+        """Return the arrays."""
+        return Samples(self.x, self.y, self.x_test, self.y_test)
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Gram(ByValue, DataSource, kind="gram"):
+    """Inputs known only by their Gram matrix K = x x^T / D.
+
+    `load` takes D = n, the number of points, and the symmetric square root of K = V diag(k) V^T,
+
+        x = sqrt(n) V diag(sqrt(k)) V^T,      so that x x^T / n = K.
+
+    K may be singular; negative eigenvalues within rounding error count as zero.
+
+    Args:
+        kernel: K, shape (n, n), training points first.
+        y: training targets, shape (P, C), or (P,) for one output.
+        y_test: targets of the other n - P points, if there are any.
+    """
+
+    kernel: Floats
+    y: Floats
+    y_test: Floats | None = None
+
+    def __init__(self, kernel: ArrayLike, y: ArrayLike, y_test: ArrayLike | None = None) -> None:
+        """Check that the kernel is a Gram matrix of as many points as there are targets."""
+        gram = check.array("kernel", kernel, ndim=2)
+        train = column("y", y)
+        test = None if y_test is None else column("y_test", y_test)
+        points = len(train) + (0 if test is None else len(test))
+        if gram.shape != (points, points):
+            given = f"y has shape {train.shape}" + ("" if test is None else f" and y_test has shape {test.shape}")
+            raise InvalidInput(f"kernel has shape {gram.shape} but {given}: it must be {(points, points)}")
+        _check_gram(gram)
+        # any inputs of the right shape do for the checks of the targets
+        Samples(gram[: len(train)], train, None if test is None else gram[len(train) :], test)
+        put(self, kernel=gram, y=train, y_test=test if test is not None and len(test) else None)
+
+    def load(self) -> Samples:
+        """Return inputs that have this Gram matrix."""
+        values, vectors = np.linalg.eigh(self.kernel)
+        x = (vectors * np.sqrt(len(values) * np.maximum(values, 0.0))) @ vectors.T
+        train = len(self.y)
+        return Samples(x[:train], self.y, None if self.y_test is None else x[train:], self.y_test)
+
+
+def _check_gram(kernel: Floats) -> None:
+    asymmetry = np.max(np.abs(kernel - kernel.T), initial=0.0)
+    if asymmetry > _ROUNDING * np.max(np.abs(kernel), initial=0.0):
+        raise InvalidInput(f"kernel is not symmetric: it differs from its transpose by up to {asymmetry:.3g}")
+    values = np.linalg.eigvalsh(kernel) if kernel.size else np.zeros(1)
+    if values[0] < -_ROUNDING * np.max(np.abs(values)):
+        raise InvalidInput(
+            f"kernel is not positive semi-definite: its lowest eigenvalue is {values[0]:.6g} "
+            f"and its highest {values[-1]:.6g}, so it is not the Gram matrix of any inputs"
+        )

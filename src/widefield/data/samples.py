@@ -1,0 +1,141 @@
+"""The arrays that a data source delivers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .. import check
+from ..errors import InvalidInput
+
+Floats = NDArray[np.float64]
+
+
+def put(target: object, **values: Any) -> None:
+    """Set fields of a frozen dataclass; arrays become read-only."""
+    for name, value in values.items():
+        if isinstance(value, np.ndarray):
+            value.setflags(write=False)
+        object.__setattr__(target, name, value)
+
+
+@dataclass(frozen=True, eq=False)
+class ByValue:
+    """Equality and hash of a dataclass whose fields are arrays or None."""
+
+    def _values(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, field.name) for field in fields(self))
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(np.array_equal(a, b) for a, b in zip(self._values(), other._values(), strict=True))
+
+    def __hash__(self) -> int:
+        # adding 0.0 turns -0.0 into 0.0: equal arrays must have equal hashes
+        return hash(tuple(None if v is None else (v.shape, (v + 0.0).tobytes()) for v in self._values()))
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Samples(ByValue):
+    """Training and test points as read-only float64 arrays, a row per point.
+
+    Attributes:
+        x: inputs of the P training points, shape (P, D).
+        y: their targets, shape (P, C).
+        x_test: inputs of the Q test points, shape (Q, D); Q may be 0.
+        y_test: their targets, shape (Q, C).
+    """
+
+    x: Floats
+    y: Floats
+    x_test: Floats
+    y_test: Floats
+
+    def __init__(
+        self, x: ArrayLike, y: ArrayLike, x_test: ArrayLike | None = None, y_test: ArrayLike | None = None
+    ) -> None:
+        """Check and copy the arrays; targets of shape (P,) become (P, 1)."""
+        x, y = check.array("x", x, ndim=2), column("y", y)
+        _same_rows("x", x, "y", y)
+        if 0 in (*x.shape, *y.shape):
+            raise InvalidInput(
+                f"x has shape {x.shape} and y has shape {y.shape}: "
+                "at least one training point, one input dimension and one output are needed"
+            )
+        if (x_test is None) != (y_test is None):
+            missing = "x_test" if x_test is None else "y_test"
+            raise InvalidInput(f"x_test and y_test go together, but {missing} is missing")
+        x_test = np.empty((0, x.shape[1])) if x_test is None else check.array("x_test", x_test, ndim=2)
+        y_test = np.empty((0, y.shape[1])) if y_test is None else column("y_test", y_test)
+        _same_rows("x_test", x_test, "y_test", y_test)
+        _same_columns("x", x, "x_test", x_test)
+        _same_columns("y", y, "y_test", y_test)
+        put(self, x=x, y=y, x_test=x_test, y_test=y_test)
+
+    @property
+    def samples(self) -> int:
+        """Number P of training points."""
+        return len(self.x)
+
+    @property
+    def test_samples(self) -> int:
+        """Number Q of test points."""
+        return len(self.x_test)
+
+    @property
+    def dimension(self) -> int:
+        """Dimension D of the inputs."""
+        return int(self.x.shape[1])
+
+    @property
+    def outputs(self) -> int:
+        """Number C of targets per point."""
+        return int(self.y.shape[1])
+
+    def kernel(self) -> Floats:
+        """K^x = x x^T / D over the training points."""
+        return np.asarray(self.x @ self.x.T / self.dimension)
+
+    def reduced(self) -> tuple[Floats, Floats]:
+        """Return u (P, r) and u_test (Q, r), r = min(P + Q, D), with the inner products of x / sqrt(D).
+
+            [u; u_test] [u; u_test]^T = [x; x_test] [x; x_test]^T / D
+
+        A network with Gaussian first weights and a learning rule that sees inputs only through inner products
+        cannot tell u from x / sqrt(D). For D > P + Q, [u; u_test] is the Cholesky factor of the right-hand
+        side, lower triangular with a diagonal >= 0, found by a QR factorisation of the inputs, which loses no
+        digits and does not need full rank; otherwise it is [x; x_test] / sqrt(D).
+        """
+        points = np.concatenate([self.x, self.x_test]) / math.sqrt(self.dimension)
+        if self.dimension > len(points):
+            points = lq(points)[0]
+        return points[: self.samples], points[self.samples :]
+
+
+def lq(points: Floats) -> tuple[Floats, Floats]:
+    """Factorise points (n, D), n <= D, as L Q: L lower triangular with a diagonal >= 0, Q Q^T = 1."""
+    q, r = np.linalg.qr(points.T)
+    # without a rule for the signs they would depend on the linear algebra library
+    signs = np.where(np.diag(r) < 0, -1.0, 1.0)
+    return np.ascontiguousarray(r.T * signs), np.ascontiguousarray((q * signs).T)
+
+
+def column(name: str, value: ArrayLike) -> Floats:
+    """Return targets as an array of two axes; one axis means one output."""
+    targets = check.array(name, value)
+    return check.array(name, targets[:, None] if targets.ndim == 1 else targets, ndim=2)
+
+
+def _same_rows(name: str, a: Floats, other: str, b: Floats) -> None:
+    if len(a) != len(b):
+        raise InvalidInput(f"{name} has shape {a.shape} and {other} has shape {b.shape}: they need as many rows")
+
+
+def _same_columns(name: str, a: Floats, other: str, b: Floats) -> None:
+    if a.shape[1] != b.shape[1]:
+        raise InvalidInput(f"{name} has shape {a.shape} and {other} has shape {b.shape}: they need as many columns")

@@ -1,0 +1,183 @@
+"""Figures. Every function draws into the axes that it is given (or new ones) and returns them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from .errors import InvalidInput
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from .trajectory import Trajectory
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+"""Okabe and Ito's palette, which colour-blind readers can tell apart."""
+
+_STYLE: Any = {
+    "figure.dpi": 120,
+    "savefig.dpi": 200,
+    "font.size": 9,
+    "axes.titlesize": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+    "lines.linewidth": 1.4,
+    "image.cmap": "RdBu_r",
+}
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """Our look, for the figures made inside the block only."""
+    import matplotlib as mpl
+    from cycler import cycler
+
+    with mpl.rc_context({**_STYLE, "axes.prop_cycle": cycler(color=COLOURS)}):
+        yield
+
+
+def _axes(axes: Axes | None) -> Axes:
+    if axes is not None:
+        return axes
+    import matplotlib.pyplot as plt
+
+    with style():
+        return plt.subplots(figsize=(3.6, 2.8), layout="constrained")[1]
+
+
+def curve(trajectory: Trajectory, name: str, axes: Axes | None = None, **options: Any) -> Axes:
+    """A variable over time: the mean over seeds, and a band of one standard error where there is one."""
+    axes = _axes(axes)
+    mean, error = trajectory.mean(name), trajectory.standard_error(name)
+    if mean.dims != ("time",):
+        raise InvalidInput(f"{name} has dimensions {mean.dims}; a curve needs a variable over time alone")
+    (line,) = axes.plot(mean["time"], mean, label=trajectory.label, **options)
+    if np.any(np.isfinite(error) & (error > 0)):
+        low, high = mean - error, mean + error
+        axes.fill_between(mean["time"], low, high, color=line.get_color(), alpha=0.25, linewidth=0)
+    axes.set_xlabel("time (steps × learning rate)")
+    axes.set_ylabel(name.replace("_", " "))
+    return axes
+
+
+def losses(trajectories: Sequence[Trajectory], axes: Axes | None = None, name: str = "loss") -> Axes:
+    """Loss curves on a logarithmic axis."""
+    axes = _axes(axes)
+    for trajectory in trajectories:
+        curve(trajectory, name, axes)
+    axes.set_yscale("log")
+    axes.legend()
+    return axes
+
+
+def kernel(
+    trajectory: Trajectory, name: str, axes: Axes | None = None, *, layer: int | None = None, limit: float | None = None
+) -> Axes:
+    """A kernel at the last time as a heat map, samples sorted by target so that classes show as blocks."""
+    axes = _axes(axes)
+    matrix = _matrix(trajectory.mean(name).isel(time=-1), layer)
+    order = np.argsort(-trajectory.data["targets"].values[:, 0], kind="stable")
+    matrix = matrix[np.ix_(order, order)]
+    limit = float(np.abs(matrix).max()) if limit is None else limit
+    image = axes.imshow(matrix, vmin=-limit, vmax=limit, cmap="RdBu_r")
+    axes.spines[:].set_visible(True)
+    axes.set_xlabel("sample")
+    axes.set_ylabel("sample")
+    axes.figure.colorbar(image, ax=axes, shrink=0.85)
+    axes.set_title(f"{name.replace('_', ' ')}{'' if layer is None else f', layer {layer}'}: {trajectory.label}")
+    return axes
+
+
+def _matrix(value: xr.DataArray, layer: int | None) -> np.ndarray[Any, np.dtype[np.float64]]:
+    if "layer" in value.dims:
+        if layer is None:
+            raise InvalidInput(f"{value.name} has one kernel for every layer: say which with layer=")
+        value = value.sel(layer=layer)
+    for dim in ("output", "output_"):
+        if dim in value.dims:
+            value = value.isel({dim: 0})
+    return np.asarray(value.values)
+
+
+def preactivation_density(
+    trajectory: Trajectory, layer: int, axes: Axes | None = None, *, times: Sequence[int] = (0, -1), bins: int = 41
+) -> Axes:
+    """Histograms of the preactivations of a layer at the first and last recorded time, over samples and seeds."""
+    axes = _axes(axes)
+    field = trajectory.variable("preactivation").sel(layer=layer)
+    span = float(np.quantile(np.abs(field.isel(time=list(times))), 0.999))
+    for time in times:
+        now = field.isel(time=time)
+        label = f"t = {float(now['time']):.3g}"
+        axes.hist(now.values.ravel(), bins=list(np.linspace(-span, span, bins)), density=True, histtype="step", label=label)
+    axes.set_xlabel(f"preactivation, layer {layer}")
+    axes.set_ylabel("density")
+    axes.legend()
+    return axes
+
+
+def against_width(
+    widths: Sequence[int], values: Sequence[float], axes: Axes | None = None, *, label: str = "", guide: bool = True
+) -> Axes:
+    """Something that should fall with the width, on logarithmic axes, with the N^(-1/2) guide."""
+    axes = _axes(axes)
+    axes.plot(widths, values, "o", label=label)
+    if guide:
+        reference = np.exp(np.mean(np.log(values) + 0.5 * np.log(widths)))
+        axes.plot(widths, reference / np.sqrt(widths), "--", color="0.5", linewidth=1, label="$N^{-1/2}$")
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xlabel("width $N$")
+    axes.legend()
+    return axes
+
+
+def compare(*trajectories: Trajectory) -> Figure:
+    """Several answers to one problem side by side: loss curves, and the last layer's final feature kernels."""
+    if not trajectories:
+        raise InvalidInput("compare needs at least one trajectory")
+    import matplotlib.pyplot as plt
+
+    depth = trajectories[0].problem.network.hidden_layers
+    with style():
+        shown = [t for t in trajectories if "feature_kernel" in t.data]
+        count = 1 + len(shown)
+        figure, panels = plt.subplots(1, count, figsize=(3.4 * count, 2.9), layout="constrained", squeeze=False)
+        losses(trajectories, panels[0, 0])
+        limit = max((float(np.abs(t.mean("feature_kernel").isel(time=-1)).max()) for t in shown), default=1.0)
+        for trajectory, axes in zip(shown, panels[0, 1:], strict=True):
+            kernel(trajectory, "feature_kernel", axes, layer=depth, limit=limit)
+    return figure
+
+
+def summary(trajectory: Trajectory) -> Figure:
+    """One trajectory on a page: losses, final kernels of the last layer, how far kernels moved."""
+    import matplotlib.pyplot as plt
+
+    depth = trajectory.problem.network.hidden_layers
+    with style():
+        figure, ((top, features), (moved, gradients)) = plt.subplots(2, 2, figsize=(7.2, 5.6), layout="constrained")
+        losses([trajectory], top)
+        if "test_loss" in trajectory.data:
+            curve(trajectory, "test_loss", top, linestyle="--")
+            top.legend(["training", "test"])
+        if "feature_kernel" not in trajectory.data:
+            for axes in (features, moved, gradients):
+                axes.set_axis_off()
+            return figure
+        kernel(trajectory, "feature_kernel", features, layer=depth)
+        kernel(trajectory, "gradient_kernel", gradients, layer=depth)
+        movement = trajectory.kernel_movement("feature_kernel").mean("seed")
+        for layer in movement["layer"].values:
+            moved.plot(movement["time"], movement.sel(layer=layer), label=f"layer {layer}")
+        moved.set_xlabel("time (steps × learning rate)")
+        moved.set_ylabel("relative change of feature kernel")
+        moved.legend()
+    return figure

@@ -1,0 +1,15 @@
+"""Double precision for our own computations, without changing the user's jax settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import jax
+
+
+@contextmanager
+def double_precision() -> Iterator[None]:
+    """Within this block jax computes in float64; outside, whatever the user chose stays in force."""
+    with jax.enable_x64(True):
+        yield

@@ -1,0 +1,194 @@
+"""Runs a program over all its steps: seeds side by side, records on the way, stops and resumes safely."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int
+from numpy.typing import NDArray
+
+from . import checkpoint
+from .errors import FileProblem
+from .fields import State
+from .observe import Measured, Observer
+from .session import Session
+from .training import Program, Progress, advance
+
+_CHUNK_SECONDS = 0.5
+"""Steps are compiled into chunks of about this long, so that progress shows and Ctrl-C is heard."""
+
+Arrays = dict[str, NDArray[Any]]
+
+
+@dataclass
+class Outcome:
+    """Records of a run, arrays with leading axes (seed, time); and how it ended."""
+
+    records: Arrays
+    steps: NDArray[np.int64]
+    status: str = "complete"
+    message: str = ""
+    statistics: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass
+class Runner:
+    """Runs groups of seeds one after the other, the seeds of a group in one compiled program.
+
+    `start` makes the initial state of one seed. Everything that a resumed run needs is in
+    (`finished`, `records`, `state`, `position`), and that is what a checkpoint holds.
+    """
+
+    observer: Observer
+    start: Callable[[Int[Array, ""]], State]
+    groups: Sequence[Sequence[int]]
+    times: NDArray[np.int64]
+    session: Session
+    fingerprint: str
+    finished: list[Arrays] = field(default_factory=list)
+    records: list[Arrays] = field(default_factory=list)
+    state: State | None = None
+    position: int = 0
+    seconds: float = 0.0
+
+    def run(self) -> Outcome:
+        """Go on from wherever the run stands until it ends, fails or is interrupted."""
+        if self.session.checkpoint is not None and self.session.checkpoint.exists():
+            self._resume(self.session.checkpoint)
+        began = time.perf_counter() - self.seconds
+        outcome = None
+        while outcome is None and len(self.finished) < len(self.groups):
+            outcome = self._run_group()
+            self.seconds = time.perf_counter() - began
+            if outcome is not None and outcome.status == "interrupted":
+                self._save()
+        outcome = outcome or Outcome(_join(self.finished), self.times)
+        outcome.statistics["seconds"] = self.seconds
+        return outcome
+
+    def _run_group(self) -> Outcome | None:
+        seeds = self.groups[len(self.finished)]
+        if self.state is None:
+            self.state = _start(self.start, jnp.asarray(seeds))
+        steps_per_call = 1
+        while True:
+            if self.position == self.times[len(self.records)]:
+                self._observe()
+                if len(self.records) == len(self.times):
+                    break
+            if self.session.interrupted:
+                return self._stopped("interrupted", f"interrupted at step {self.position}")
+            if self.session.checkpoint_due():
+                self._save()
+            began = time.perf_counter()
+            failure = self._advance(min(self.position + steps_per_call, int(self.times[len(self.records)])))
+            if failure is not None:
+                return failure
+            if time.perf_counter() - began < _CHUNK_SECONDS / 2:
+                steps_per_call *= 2
+        self.finished.append(_stack(self.records))
+        self.records, self.state, self.position = [], None, 0
+        return None
+
+    def _observe(self) -> None:
+        assert self.state is not None
+        measured, self.state = _observe(self.observer, self.state)
+        self.records.append({name: np.asarray(value) for name, value in measured.items()})
+
+    def _advance(self, stop: int) -> Outcome | None:
+        assert self.state is not None
+        program = self.observer.program
+        start = jnp.asarray(self.position, jnp.int32)
+        self.state, progress = _advance(program, self.state, start, jnp.asarray(stop, jnp.int32))
+        failed = np.asarray(progress.diverged_at)
+        self.position = stop
+        done = len(self.finished) * int(self.times[-1]) + stop
+        self.session.report(done, len(self.groups) * int(self.times[-1]), float(np.mean(progress.loss)))
+        if np.all(failed < 0):
+            return None
+        index = int(np.argmax(failed >= 0))
+        seed = self.groups[len(self.finished)][index]
+        return self._stopped("diverged", f"the loss stopped being finite at step {failed[index]} (seed {seed})")
+
+    def _stopped(self, status: str, message: str) -> Outcome:
+        """What there is: finished groups if there are any, otherwise the records of the present one so far."""
+        if self.finished:
+            return Outcome(_join(self.finished), self.times, status, message)
+        return Outcome(_stack(self.records), self.times[: len(self.records)], status, message)
+
+    def _save(self) -> None:
+        if self.session.checkpoint is None:
+            return
+        arrays: Arrays = {}
+        leaves = [] if self.state is None else jax.tree.leaves(self.state)
+        arrays |= {f"state/{i}": np.asarray(leaf) for i, leaf in enumerate(leaves)}
+        for kind, parts in (("finished", self.finished), ("records", self.records)):
+            for i, part in enumerate(parts):
+                arrays |= {f"{kind}/{i}/{name}": value for name, value in part.items()}
+        meta = {
+            "fingerprint": self.fingerprint,
+            "finished": len(self.finished),
+            "records": len(self.records),
+            "position": self.position,
+            "seconds": self.seconds,
+        }
+        checkpoint.save(self.session.checkpoint, meta, arrays)
+
+    def _resume(self, path: Path) -> None:
+        meta, arrays = checkpoint.load(path)
+        if meta.get("fingerprint") != self.fingerprint:
+            raise FileProblem(
+                f"the checkpoint {path} belongs to another problem, theory or version of widefield; "
+                "delete it to start again"
+            )
+        self.finished = [_part(arrays, f"finished/{i}/") for i in range(meta["finished"])]
+        self.records = [_part(arrays, f"records/{i}/") for i in range(meta["records"])]
+        self.position, self.seconds = meta["position"], meta["seconds"]
+        if "state/0" in arrays:
+            seeds = jnp.asarray(self.groups[len(self.finished)])
+            like = jax.eval_shape(lambda: _start(self.start, seeds))
+            leaves = [jnp.asarray(arrays[f"state/{i}"]) for i in range(len(jax.tree.leaves(like)))]
+            self.state = jax.tree.unflatten(jax.tree.structure(like), leaves)
+
+
+def record_bytes(observer: Observer, start: Callable[[Int[Array, ""]], State], times: int, seeds: int) -> int:
+    """Memory that the records of a run will take, found without running it."""
+    shapes = jax.eval_shape(lambda seed: observer(start(seed))[0], jnp.asarray(0))
+    return times * seeds * sum(int(leaf.size) * int(leaf.dtype.itemsize) for leaf in jax.tree.leaves(shapes))
+
+
+@eqx.filter_jit
+def _start(start: Callable[[Int[Array, ""]], State], seeds: Int[Array, " seeds"]) -> State:
+    return jax.vmap(start)(seeds)
+
+
+@eqx.filter_jit(donate="all-except-first")
+def _advance(program: Program, state: State, start: Int[Array, ""], stop: Int[Array, ""]) -> tuple[State, Progress]:
+    return jax.vmap(advance, in_axes=(None, 0, None, None))(program, state, start, stop)
+
+
+@eqx.filter_jit(donate="all-except-first")
+def _observe(observer: Observer, state: State) -> tuple[Measured, State]:
+    return jax.vmap(lambda one: observer(one))(state)
+
+
+def _stack(records: list[Arrays]) -> Arrays:
+    """Records at successive times, each with a leading seed axis, as arrays (seed, time, ...)."""
+    return {name: np.stack([record[name] for record in records], axis=1) for name in records[0]} if records else {}
+
+
+def _join(groups: list[Arrays]) -> Arrays:
+    """All groups of seeds in one."""
+    return {name: np.concatenate([group[name] for group in groups]) for name in groups[0]}
+
+
+def _part(arrays: Arrays, prefix: str) -> Arrays:
+    return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}

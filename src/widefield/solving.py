@@ -1,0 +1,53 @@
+"""`solve`: the one verb."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .errors import Diverged, Interrupted, InvalidInput
+from .problem import Problem
+from .session import Report, Session, progress_bar, watching_for_interrupt
+from .theories import Theory
+from .trajectory import Trajectory
+
+
+def solve(
+    problem: Problem,
+    theory: Theory,
+    *,
+    throw: bool = True,
+    progress: bool | Report | None = None,
+    checkpoint: str | Path | None = None,
+) -> Trajectory:
+    """Ask a theory (or real networks) what happens in a problem.
+
+    Args:
+        problem: what is studied.
+        theory: who answers, with its numerical settings; for example `FiniteWidth(1024, seeds=8)`.
+        throw: raise `Diverged` or `Interrupted` if the run ends early; False returns what there is, with the
+            reason in `Trajectory.status` and `Trajectory.message`.
+        progress: True or False for a progress bar, None for one on terminals only, or a function
+            `report(steps done, steps in all, loss)`.
+        checkpoint: a file to save an unfinished run to, every few minutes and at Ctrl-C; if it is there, the run
+            goes on from it, to the same numbers. It is deleted when the run is complete.
+    """
+    if not isinstance(problem, Problem):
+        raise InvalidInput(f"problem = {problem!r} must be a Problem")
+    if not isinstance(theory, Theory):
+        raise InvalidInput(f"theory = {theory!r} must be a theory, for example FiniteWidth(1024, seeds=8)")
+    path = None if checkpoint is None else Path(checkpoint)
+    session = Session(checkpoint=path)
+    shown = progress if isinstance(progress, bool) else None
+    with (
+        progress_bar(theory.label, False if callable(progress) else shown) as bar,
+        watching_for_interrupt(session),
+    ):
+        session.report = progress if callable(progress) else bar
+        trajectory = theory.predict(problem, session)
+    if path is not None and trajectory.status != "interrupted":
+        path.unlink(missing_ok=True)
+    if throw and trajectory.status == "diverged":
+        raise Diverged(f"{trajectory.message}; a smaller learning_rate nearly always helps", trajectory)
+    if throw and trajectory.status == "interrupted":
+        raise Interrupted(trajectory.message, trajectory)
+    return trajectory

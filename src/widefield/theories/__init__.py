@@ -1,0 +1,6 @@
+"""Theories: each predicts a `Trajectory` from a `Problem`. One file a theory."""
+
+from .base import Theory
+from .finite_width import FiniteWidth
+
+__all__ = ["FiniteWidth", "Theory"]

@@ -1,0 +1,129 @@
+"""Real networks: the training program on dense matrices, several seeds at once."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Int
+
+from .. import check
+from .._version import __version__
+from ..errors import InvalidInput
+from ..fields import State
+from ..matrices import Dense
+from ..observe import Observer
+from ..precision import double_precision
+from ..rules import FeedbackAlignment
+from ..runner import Runner, record_bytes
+from ..training import Program, compile_problem
+from ..trajectory import Trajectory, from_outcome
+from .base import Theory
+
+if TYPE_CHECKING:
+    from ..problem import Problem
+    from ..session import Session
+
+PRECISIONS = ("float64", "float32")
+_GIB = 2**30
+_CACHE = 24 * 2**20
+"""Bytes of weights that are worth training side by side: beyond the cache a step waits for memory."""
+
+
+@dataclass(frozen=True)
+class FiniteWidth(Theory, kind="finite-width"):
+    """Train `seeds` real networks of the given width.
+
+    Args:
+        width: number N of neurons in a hidden layer (times its `width_ratios`).
+        seeds: number of independent networks; results carry their mean and standard error.
+        first_seed: networks have the seeds first_seed, first_seed + 1, ...
+        precision: "float64", or "float32" (faster, about 1e-5 accurate).
+        parallel: networks trained side by side in one compiled program; None takes as many as fit into the
+            processor's cache, which is fastest.
+    """
+
+    width: int
+    seeds: int = 1
+    first_seed: int = 0
+    precision: str = "float64"
+    parallel: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check and normalise every field."""
+        put: Any = object.__setattr__
+        put(self, "width", check.integer("width", self.width, least=1))
+        put(self, "seeds", check.integer("seeds", self.seeds, least=1))
+        put(self, "first_seed", check.integer("first_seed", self.first_seed))
+        check.choice("precision", self.precision, PRECISIONS)
+        if self.parallel is not None:
+            put(self, "parallel", check.integer("parallel", self.parallel, least=1))
+
+    @property
+    def label(self) -> str:
+        """Width N."""
+        return f"width {self.width}"
+
+    def predict(self, problem: Problem, session: Session) -> Trajectory:
+        """Train the networks."""
+        if problem.network.richness == 0:
+            raise InvalidInput(
+                "network.richness = 0 is the lazy limit, which no finite network reaches; give a small value"
+            )
+        widths = problem.network.widths(self.width)
+        times = problem.record.at(problem.optimiser.steps)
+        with double_precision():
+            richness = problem.network.effective_richness(widths[-1])
+            ratios = tuple(n / widths[-1] for n in widths)
+            program = compile_problem(problem, richness, ratios, self.precision)
+            observer = Observer(program, jnp.asarray(problem.samples.y_test, self.precision), problem.record)
+
+            start = DenseStart(program, widths, self.precision)
+            groups = self._groups(problem, widths)
+            _check_memory(
+                record_bytes(observer, start, len(times), self.seeds),
+                "records",
+                "record.every or record.samples",
+            )
+            outcome = Runner(observer, start, groups, times, session, self._fingerprint(problem)).run()
+        return from_outcome(problem, self, outcome, range(self.first_seed, self.first_seed + self.seeds))
+
+    def _groups(self, problem: Problem, widths: tuple[int, ...]) -> list[range]:
+        """Seeds that are trained side by side."""
+        copies = 1 + bool(problem.optimiser.momentum) + isinstance(problem.rule, FeedbackAlignment)
+        itemsize = 8 if self.precision == "float64" else 4
+        entries = sum(a * b for a, b in zip(widths, (*widths[1:], problem.samples.outputs), strict=True))
+        weights = copies * itemsize * entries
+        size = min(self.seeds, self.parallel or max(1, _CACHE // weights))
+        _check_memory(2 * size * weights, "weights", "width or parallel")
+        last = self.first_seed + self.seeds
+        return [range(seed, min(seed + size, last)) for seed in range(self.first_seed, last, size)]
+
+    def _fingerprint(self, problem: Problem) -> str:
+        text = "\n".join([__version__, problem.to_toml(), repr(self)])
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+class DenseStart(eqx.Module):
+    """Makes the initial state of one network. A module, so that equal settings share their compiled code."""
+
+    program: Program
+    widths: tuple[int, ...] = eqx.field(static=True)
+    precision: str = eqx.field(static=True)
+
+    def __call__(self, seed: Int[Array, ""]) -> State:
+        """Draw the weights of this seed."""
+        return self.program.start(Dense(seed, self.widths, self.precision))
+
+
+def _check_memory(needed: int, what: str, reduce: str) -> None:
+    available = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed > available:
+        raise InvalidInput(
+            f"the {what} would take {needed / _GIB:.1f} GiB of memory; "
+            f"{available / _GIB:.1f} GiB are free: reduce {reduce}"
+        )

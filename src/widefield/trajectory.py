@@ -1,0 +1,194 @@
+"""What comes out of every theory: labelled arrays over time, layer, sample and seed."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tomli_w
+import xarray as xr
+from numpy.typing import NDArray
+
+from . import metrics, storage, two_time
+from .errors import FileProblem, InvalidInput, UnknownName
+from .problem import Problem
+from .theories.base import Theory
+
+if TYPE_CHECKING:
+    from .runner import Outcome
+
+_KERNEL = ("layer", "sample", "output", "sample_", "output_")
+_DIMENSIONS: dict[str, tuple[str, ...]] = {
+    "outputs": ("sample", "output"),
+    "loss": (),
+    "feature_kernel": ("layer", "sample", "sample_"),
+    "gradient_kernel": _KERNEL,
+    "alignment_kernel": _KERNEL,
+    "pseudo_gradient_kernel": _KERNEL,
+    "ntk": _KERNEL[1:],
+    "preactivation": ("layer", "sample", "neuron"),
+    "pregradient": ("layer", "sample", "output", "neuron"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """The answer of a theory to a problem.
+
+    `data` is an xarray dataset with the dimensions `time` (sum of learning rates; `step` counts), `layer` (1 .. L),
+    `sample`, `sample_` (second sample index), `output`, `seed`, and
+
+        outputs, loss            f on the training samples, and the loss over all of them
+        test_outputs, test_loss  the same on the test samples, if there are any
+        feature_kernel           Phi^l = <phi(h) phi(h)>
+        gradient_kernel          G^l = <g g>
+        alignment_kernel         <g gt>: rows gradient, columns pseudo-gradient of the learning rule
+        pseudo_gradient_kernel   <gt gt>
+        ntk                      the (effective) neural tangent kernel, BP23 eq. (4)
+        preactivation, pregradient   h and z of some neurons (dimension `neuron`)
+        targets, test_targets, input_kernel
+
+    Kernels of gradients have the axes `output`, `output_` only if the network has several outputs. A theory that
+    knows the error of a variable gives it as `<name>_error`.
+    """
+
+    data: xr.Dataset
+    problem: Problem
+    theory: Theory
+
+    @property
+    def status(self) -> str:
+        """ "complete", "diverged" or "interrupted"."""
+        return str(self.data.attrs["status"])
+
+    @property
+    def message(self) -> str:
+        """Why a run ended early; empty if it did not."""
+        return str(self.data.attrs["message"])
+
+    @property
+    def label(self) -> str:
+        """A few words for legends and tables."""
+        return self.theory.label
+
+    def variable(self, name: str) -> xr.DataArray:
+        """A variable of `data`, or an error that names those that there are."""
+        if name not in self.data:
+            known = [str(v) for v in self.data.data_vars]
+            raise UnknownName("variable (see also `Record`, which says what is kept)", name, known)
+        return self.data[name]
+
+    def mean(self, name: str) -> xr.DataArray:
+        """Mean over seeds."""
+        value = self.variable(name)
+        return value.mean("seed") if "seed" in value.dims else value
+
+    def standard_error(self, name: str) -> xr.DataArray:
+        """Standard error of `mean`; NaN where there is one seed only and so no estimate."""
+        value = self.variable(name)
+        if f"{name}_error" in self.data:
+            return self.data[f"{name}_error"]
+        if "seed" not in value.dims:
+            return value * 0.0
+        if value.sizes["seed"] == 1:
+            return value.isel(seed=0, drop=True) * np.nan
+        spread: xr.DataArray = value.std("seed", ddof=1)
+        return spread / math.sqrt(value.sizes["seed"])
+
+    def target_alignment(self, name: str = "ntk") -> xr.DataArray:
+        """A(K, y y^T) = y^T K y / (|K| |y|^2) of a kernel with the targets."""
+        return metrics.target_alignment(self.variable(name), self.data["targets"])
+
+    def kernel_movement(self, name: str = "ntk") -> xr.DataArray:
+        """|K(t) - K(0)| / |K(0)|."""
+        return metrics.relative_change(self.variable(name))
+
+    def initial_overlap(self, name: str = "ntk") -> xr.DataArray:
+        """A(K(0), K(t)), the cosine similarity of a kernel with its initial value."""
+        kernel = self.variable(name)
+        return metrics.cosine_similarity(kernel, kernel.isel(time=0, drop=True))
+
+    def cosine_similarity(self, other: Trajectory, name: str) -> xr.DataArray:
+        """A(X, Y) of the mean kernels of two trajectories at the times that both have."""
+        return metrics.cosine_similarity(self.mean(name), other.mean(name))
+
+    def gradient_correlation(self) -> xr.DataArray:
+        """Mean cosine between gradient and pseudo-gradient (1 for gradient descent)."""
+        names = ("gradient_kernel", "alignment_kernel", "pseudo_gradient_kernel")
+        return metrics.gradient_correlation(*(self.variable(name) for name in names))
+
+    def accuracy(self, part: str = "train") -> xr.DataArray:
+        """Fraction of samples classified as their target: by sign with one output, by the largest with several."""
+        prefix = {"train": "", "test": "test_"}.get(part)
+        if prefix is None:
+            raise UnknownName("part", part, ("train", "test"))
+        outputs, targets = self.variable(f"{prefix}outputs"), self.variable(f"{prefix}targets")
+        if targets.sizes["output"] == 1:
+            right = (np.sign(outputs) == np.sign(targets)).isel(output=0, drop=True)
+        else:
+            right = outputs.argmax("output") == targets.argmax("output")
+        fraction: xr.DataArray = right.mean(f"{prefix}sample")
+        return fraction
+
+    def two_time(self, name: str, layer: int, t: float | None = None, s: float | None = None) -> xr.DataArray:
+        """Two-time kernel K(t, s) of a layer, of all pairs of recorded times if `t`, `s` are None.
+
+        Rows belong to time t, columns (`sample_`, ...) to time s. Needs `Record(two_time=True)`.
+        """
+        return two_time.kernel(self.data, name, layer, t, s)
+
+    def save(self, path: str | Path) -> None:
+        """Write everything to one NetCDF file, atomically."""
+        texts = {"problem": self.problem.to_toml(), "theory": tomli_w.dumps(self.theory.to_table())}
+        storage.write(Path(path), self.data, texts)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Trajectory:
+        """Read a file written by `save`."""
+        data, texts = storage.read(Path(path))
+        try:
+            problem = Problem.from_toml(texts["problem"])
+            theory = Theory.from_table(tomllib.loads(texts["theory"]))
+        except (InvalidInput, tomllib.TOMLDecodeError) as error:
+            raise FileProblem(f"{path} describes a problem that cannot be understood: {error}") from error
+        return cls(data, problem, theory)
+
+
+def from_outcome(problem: Problem, theory: Theory, outcome: Outcome, seeds: Sequence[int]) -> Trajectory:
+    """Label the records of a run."""
+    fields, plain = two_time.split(outcome.records)
+    variables = {name: _labelled(name, value, problem) for name, value in plain.items()}
+    variables |= two_time.factors(fields, exact=problem.rule.exact)
+    samples, recorded = problem.samples, problem.recorded_samples
+    variables["targets"] = (("sample", "output"), samples.y[:recorded])
+    variables["input_kernel"] = (("sample", "sample_"), samples.kernel()[:recorded, :recorded])
+    if samples.test_samples:
+        variables["test_targets"] = (("test_sample", "output"), samples.y_test)
+    elapsed = np.concatenate([[0.0], np.cumsum(problem.optimiser.rates())])
+    found = next((len(value) for value in plain.values()), 0)
+    coordinates: dict[str, Any] = {
+        "time": elapsed[outcome.steps],
+        "step": ("time", outcome.steps),
+        "seed": np.asarray(seeds[:found], dtype=np.int64),
+        "layer": np.arange(1, problem.network.hidden_layers + 1),
+    }
+    attributes = {"status": outcome.status, "message": outcome.message, **outcome.statistics}
+    return Trajectory(xr.Dataset(variables, coordinates, attributes), problem, theory)
+
+
+def _labelled(name: str, value: NDArray[Any], problem: Problem) -> tuple[tuple[str, ...], NDArray[Any]]:
+    dimensions = _DIMENSIONS[name.removeprefix("test_")]
+    if name.startswith("test_"):
+        dimensions = tuple("test_sample" if dim == "sample" else dim for dim in dimensions)
+    if problem.samples.outputs == 1 and name.removeprefix("test_") != "outputs":
+        single = tuple(i for i, dim in enumerate(dimensions, 2) if dim.startswith("output"))
+        value, dimensions = (
+            value.squeeze(single),
+            tuple(dim for dim in dimensions if not dim.startswith("output")),
+        )
+    return ("seed", "time", *dimensions), value
