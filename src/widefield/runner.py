@@ -167,17 +167,27 @@ def record_bytes(observer: Observer, start: Callable[[Int[Array, ""]], State], t
 
 @eqx.filter_jit
 def _start(start: Callable[[Int[Array, ""]], State], seeds: Int[Array, " seeds"]) -> State:
-    return jax.vmap(start)(seeds)
+    state: State = _over_seeds(start, seeds)
+    return state
 
 
 @eqx.filter_jit(donate="all-except-first")
 def _advance(program: Program, state: State, start: Int[Array, ""], stop: Int[Array, ""]) -> tuple[State, Progress]:
-    return jax.vmap(advance, in_axes=(None, 0, None, None))(program, state, start, stop)
+    moved: tuple[State, Progress] = _over_seeds(lambda one: advance(program, one, start, stop), state)
+    return moved
 
 
 @eqx.filter_jit(donate="all-except-first")
 def _observe(observer: Observer, state: State) -> tuple[Measured, State]:
-    return jax.vmap(lambda one: observer(one))(state)
+    measured: tuple[Measured, State] = _over_seeds(lambda one: observer(one), state)
+    return measured
+
+
+def _over_seeds(function: Callable[[Any], Any], batch: Any) -> Any:
+    """Batch a function over the leading axis; a single seed goes without, because batching is not free."""
+    if len(jax.tree.leaves(batch)[0]) > 1:
+        return jax.vmap(function)(batch)
+    return jax.tree.map(lambda leaf: leaf[None], function(jax.tree.map(lambda leaf: leaf[0], batch)))
 
 
 def _stack(records: list[Arrays]) -> Arrays:

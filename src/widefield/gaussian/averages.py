@@ -27,7 +27,7 @@ def average(F: Function, variance: Any, *, kinks: Sequence[float] = (0.0,), tole
     than 1e-3 must be declared as a kink to be seen.
 
     >>> from widefield.activations import get
-    >>> float(round(average(lambda z: get("tanh")(z) ** 2, 1.0), 12))
+    >>> round(float(average(lambda z: get("tanh")(z) ** 2, 1.0)), 12)
     0.394294490398
     """
     shape, (flat,) = flatten(check_variance("variance", check.array("variance", variance)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -28,6 +29,15 @@ class _Variable:
     def __call__(self, z: Any) -> Any:
         """Product of all functions of this variable."""
         return math.prod(f(scale * z) for f, scale in self.functions)
+
+    def jumps(self) -> bool:
+        """Whether the product is discontinuous at one of its kinks."""
+        if not self.kinks:
+            return False
+        kinks = np.array(self.kinks)
+        step = 1e-9 * (1 + np.abs(kinks))
+        below, above = evaluate(self, kinks - step), evaluate(self, kinks + step)
+        return bool(np.any(np.abs(above - below) > 1e-6))
 
 
 @overload
@@ -67,8 +77,11 @@ def average_four(
 ) -> float | tuple[float, float]:
     """Return <f1(z1) f2(z2) f3(z3) f4(z4)> for the 4 x 4 covariance K, as in PDLT eq. (4.40).
 
-    K may be singular: samples that are equal, opposite or proportional are merged exactly. `kinks` holds for all four
-    functions; left out, an `Activation` brings its own and other functions are taken to have one at 0.
+    K may be singular: samples that are equal, opposite or proportional are merged exactly. `kinks` holds for
+    all four functions; left out, an `Activation` brings its own and other functions have one at 0.
+
+    Three nested integrals at most: the innermost variable enters through its conditional mean alone and is
+    tabulated (`Smoothed`).
 
     With `with_error`, returns the value and an estimate of its absolute error; without, an estimate above
     `tolerance` times <|f1 f2 f3 f4|> raises `InvalidInput`.
@@ -151,9 +164,8 @@ def _product(variables: list[_Variable], K: Floats, tolerance: float) -> tuple[f
         depth = count - 1
         width[-1] = L[-1, -1]
         spread = float(np.linalg.norm(L[-1, :depth]))
-        table = Smoothed(
-            variables[-1], width[-1], variables[-1].kinks, 10 * spread * math.sqrt(depth), spread, tolerance
-        )
+        reach = max(10 * spread * math.sqrt(depth), width[-1])
+        table = Smoothed(variables[-1], width[-1], variables[-1].kinks, reach, spread, tolerance)
         factors[-1], table_error = table, table.error
 
     def integrand(level: int, z: list[Floats]) -> Floats:
@@ -163,7 +175,18 @@ def _product(variables: list[_Variable], K: Floats, tolerance: float) -> tuple[f
     kinks = tuple(v.kinks for v in variables)
     problem = Nested(L[None, :, :depth], width[None], kinks, integrand, np.zeros((1, count)))
     value, error, size = problem.average(tolerance=tolerance, levels={1: 45, 2: 9}.get(depth, 3))
-    return float(value[0]), float(error[0] + table_error * size[0]), float(size[0])
+    relative = table_error + _rounding(variables, K)
+    return float(value[0]), float(error[0] + relative * size[0]), float(size[0])
+
+
+def _rounding(variables: list[_Variable], K: Floats) -> float:
+    """Effect of rounding K on two jumps that nearly coincide: an angle psi is known to about 1e-16 / psi."""
+    jumping = [v.index for v in variables if v.jumps()]
+    sines = [
+        math.sqrt(float(determinant(K[i, i], K[i, j], K[j, j])) / (K[i, i] * K[j, j]))
+        for i, j in combinations(jumping, 2)
+    ]
+    return sum(min(sine, 4e-16 / sine) for sine in sines)
 
 
 def pivoted_factor(K: Floats) -> tuple[list[int], Floats]:

@@ -47,6 +47,9 @@ _FINEST = 1e-12
 _CHUNK = {1: 2**16, 2: 2**10, 3: 2**5}
 """Outermost panels held in memory at once, by the number of nested integrals."""
 
+_BUDGET = {1: 1e7, 2: 5e8, 3: 5e8}
+"""Evaluations that may be spent on one level of refinement of one average."""
+
 _ROWS = 2**11
 """Inner integrals held in memory at once."""
 
@@ -95,6 +98,8 @@ class Nested:
         Panels are bisected, at most `levels` times, until two orders agree to `tolerance` of the absolute average.
         """
         items = len(self.factor)
+        if items == 0:
+            return np.zeros(0), np.zeros(0), np.zeros(0)
         owner, low, high = self._panels(0, np.arange(items), self.mean, 0)
         value, error, size = np.zeros(items), np.zeros(items), np.zeros(items)
         scale = np.zeros(items)
@@ -104,6 +109,7 @@ class Nested:
                 scale = np.bincount(owner, magnitude, items) / np.bincount(owner, minlength=items)
             allowed = 0.3 * tolerance * (magnitude + scale[owner])
             done = (difference <= allowed) | ~np.isfinite(difference) | (level == levels)
+            done |= self._too_dear(owner, done, level)
             for total, term in ((value, part), (error, difference), (size, magnitude)):
                 total += np.bincount(owner[done], term[done], items)
             owner, low, high = owner[~done], low[~done], high[~done]
@@ -112,6 +118,14 @@ class Nested:
             middle = 0.5 * (low + high)
             owner, low, high = np.tile(owner, 2), np.append(low, middle), np.append(middle, high)
         return value, error + 1e-15 * size + self._cut(), size
+
+    def _too_dear(self, owner: Integers, done: NDArray[np.bool_], level: int) -> NDArray[np.bool_]:
+        """Whether refining all panels of an item that are not done would exceed the budget."""
+        inner = 16 * 2 * len(_GRID[self.factor.shape[2]]) * 2.0**level
+        cost = 32 * inner ** (self.factor.shape[2] - 1)
+        waiting = np.bincount(owner[~done], minlength=len(self.factor))
+        dear: NDArray[np.bool_] = cost * waiting > _BUDGET[self.factor.shape[2]]
+        return dear[owner]
 
     def _cut(self) -> Floats:
         """Size of the integrand where the outermost integral stops: functions that grow fast have mass beyond."""
@@ -134,7 +148,9 @@ class Nested:
             items, means = owner[chunk], self.mean[owner[chunk]]
             panels = (np.arange(len(items)), low[chunk], high[chunk])
             coarse, fine = (self._integrate(0, rule, items, means, panels, level) for rule in rules)
-            results.append(np.stack([fine[0], np.abs(fine[0] - coarse[0]), fine[1]]))
+            # Two functionals must agree: one alone may do so by accident on an integrand that is not resolved.
+            difference = np.maximum(np.abs(fine[0] - coarse[0]), np.abs(fine[2] - coarse[2]))
+            results.append(np.stack([fine[0], difference, fine[1]]))
         value, difference, size = np.concatenate(results, axis=1)
         return value, difference, size
 
@@ -146,8 +162,11 @@ class Nested:
         means: Floats,
         panels: tuple[Integers, Floats, Floats],
         level: int,
-    ) -> tuple[Floats, Floats]:
-        """Integrate over x[depth], ... given the part `means` of the variables that earlier normals have fixed."""
+    ) -> Floats:
+        """Integrate over x[depth], ... given the part `means` of the variables that earlier normals have fixed.
+
+        Returns the value and the absolute value for each of `items`; at depth 0 also a first moment.
+        """
         owner, low, high = panels
         half = 0.5 * (high - low)
         x = (0.5 * (high + low))[:, None] + half[:, None] * rule[0]
@@ -165,7 +184,8 @@ class Nested:
             value, size = value * below[0].reshape(x.shape), size * below[1].reshape(x.shape)
         # The panels of one owner are neighbours, and every owner has some.
         starts = np.searchsorted(owner, np.arange(len(items)))
-        return np.add.reduceat(value.sum(axis=1), starts), np.add.reduceat(size.sum(axis=1), starts)
+        sums = [value.sum(axis=1), size.sum(axis=1)] + ([value @ rule[0]] if depth == 0 else [])
+        return np.stack([np.add.reduceat(total, starts) for total in sums])
 
     def _below(self, depth: int, rule: tuple[Floats, Floats], items: Integers, means: Floats, level: int) -> Floats:
         """Value and absolute value of the integral over x[depth], ... for each row of `means`."""
@@ -174,7 +194,7 @@ class Nested:
         for start in range(0, len(items), step):
             some, there = items[start : start + step], means[start : start + step]
             panels = self._panels(depth, some, there, level)
-            results.append(np.stack(self._integrate(depth, rule, some, there, panels, level)))
+            results.append(self._integrate(depth, rule, some, there, panels, level))
         return np.concatenate(results, axis=1)
 
     def _panels(self, depth: int, items: Integers, means: Floats, level: int) -> tuple[Integers, Floats, Floats]:
@@ -229,7 +249,7 @@ class Nested:
         """
         far = _GRID[self.factor.shape[2]][-1]
         structure = _STRUCTURE[min(self.factor.shape[2], 2)] if smooth else np.inf
-        steep = np.abs(slope) > 0
+        steep = np.abs(slope) > np.maximum(1e-15 * rest, 1e-150)
         size = np.where(steep, np.abs(slope), 1.0)
         for centre in dict.fromkeys((0.0, *kinks)):
             kinked = centre in kinks
