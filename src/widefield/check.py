@@ -23,7 +23,7 @@ def number(
         result = math.inf
     except (TypeError, ValueError):
         raise InvalidInput(f"{name} = {value!r} is not a number") from None
-    if isinstance(value, bool) or not math.isfinite(result):
+    if isinstance(value, bool | str) or not math.isfinite(result):
         raise InvalidInput(f"{name} = {value!r} is not a finite number")
     if not (result > above and least <= result <= most):
         bounds = [f"> {above:g}" if above > -math.inf else "", f">= {least:g}" if least > -math.inf else ""]

@@ -130,7 +130,9 @@ class Dense(Substrate):
     def _draw(self, name: str, shape: tuple[int, ...], step: Array | None = None) -> Array:
         # Keys follow from seed, name and step alone, so that a resumed run repeats them.
         key = jax.random.fold_in(jax.random.key(self.seed), zlib.crc32(name.encode()))
-        return jax.random.normal(key if step is None else jax.random.fold_in(key, step), shape, self.dtype)
+        key = key if step is None else jax.random.fold_in(key, step)
+        # Always drawn in double precision: a seed is the same network in both.
+        return jax.random.normal(key, shape, "float64").astype(self.dtype)
 
     def _with(self, name: str, matrix: DenseMatrix) -> Dense:
         return Dense(self.seed, self.sizes, self.dtype, {**self.matrices, name: matrix})

@@ -28,6 +28,18 @@ def cosine_similarity(a: xr.DataArray, b: xr.DataArray) -> xr.DataArray:
         return (a * b).sum(_matrix_dims(a)) / (norm(a) * norm(b))
 
 
+def at_common_times(a: xr.DataArray, b: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
+    """Both arrays at the times of the first that the second has too, up to rounding."""
+    times, others = a["time"].values, b["time"].values
+    nearest = np.array([np.argmin(np.abs(others - time)) for time in times], dtype=np.int64)
+    shared = np.flatnonzero(np.isclose(times, others[nearest], rtol=1e-9, atol=1e-12))
+    if not len(shared):
+        ranges = f"{times[0]:g} to {times[-1]:g} and {others[0]:g} to {others[-1]:g}"
+        raise InvalidInput(f"the trajectories have no recorded times in common ({ranges})")
+    a, b = a.isel(time=shared), b.isel(time=nearest[shared])
+    return a, b.drop_vars([name for name in ("time", "step") if name in b.coords])
+
+
 def target_alignment(kernel: xr.DataArray, targets: xr.DataArray) -> xr.DataArray:
     """A(K, y y^T) = y^T K y / (|K|_F |y y^T|_F) (BP22, BP23)."""
     if "sample" not in kernel.dims:

@@ -113,10 +113,11 @@ def preactivation_density(
     axes = _axes(axes)
     field = trajectory.variable("preactivation").sel(layer=layer)
     span = float(np.quantile(np.abs(field.isel(time=list(times))), 0.999))
+    edges = list(np.linspace(-span, span, bins))
     for time in times:
         now = field.isel(time=time)
         label = f"t = {float(now['time']):.3g}"
-        axes.hist(now.values.ravel(), bins=list(np.linspace(-span, span, bins)), density=True, histtype="step", label=label)
+        axes.hist(now.values.ravel(), bins=edges, density=True, histtype="step", label=label)
     axes.set_xlabel(f"preactivation, layer {layer}")
     axes.set_ylabel("density")
     axes.legend()

@@ -69,7 +69,7 @@ class Runner:
             outcome = self._run_group()
             self.seconds = time.perf_counter() - began
             if outcome is not None and outcome.status == "interrupted":
-                self._save()
+                self._save_last(outcome)
         outcome = outcome or Outcome(_join(self.finished), self.times)
         outcome.statistics["seconds"] = self.seconds
         return outcome
@@ -81,7 +81,9 @@ class Runner:
         steps_per_call = 1
         while True:
             if self.position == self.times[len(self.records)]:
-                self._observe()
+                failure = self._observe()
+                if failure is not None:
+                    return failure
                 if len(self.records) == len(self.times):
                     break
             if self.session.interrupted:
@@ -98,10 +100,14 @@ class Runner:
         self.records, self.state, self.position = [], None, 0
         return None
 
-    def _observe(self) -> None:
+    def _observe(self) -> Outcome | None:
         assert self.state is not None
         measured, self.state = _observe(self.observer, self.state)
+        failed = ~np.isfinite(np.asarray(measured["loss"]))
+        if np.any(failed):
+            return self._diverged(self.position, int(np.argmax(failed)))
         self.records.append({name: np.asarray(value) for name, value in measured.items()})
+        return None
 
     def _advance(self, stop: int) -> Outcome | None:
         assert self.state is not None
@@ -115,14 +121,23 @@ class Runner:
         if np.all(failed < 0):
             return None
         index = int(np.argmax(failed >= 0))
+        return self._diverged(int(failed[index]), index)
+
+    def _diverged(self, step: int, index: int) -> Outcome:
         seed = self.groups[len(self.finished)][index]
-        return self._stopped("diverged", f"the loss stopped being finite at step {failed[index]} (seed {seed})")
+        return self._stopped("diverged", f"the loss stopped being finite at step {step} (seed {seed})")
 
     def _stopped(self, status: str, message: str) -> Outcome:
         """What there is: finished groups if there are any, otherwise the records of the present one so far."""
         if self.finished:
             return Outcome(_join(self.finished), self.times, status, message)
         return Outcome(_stack(self.records), self.times[: len(self.records)], status, message)
+
+    def _save_last(self, outcome: Outcome) -> None:
+        try:
+            self._save()
+        except FileProblem as error:  # the records must not be lost with the checkpoint
+            outcome.message += f"; no checkpoint to resume from: {error}"
 
     def _save(self) -> None:
         if self.session.checkpoint is None:

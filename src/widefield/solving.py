@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from . import files
 from .errors import Diverged, Interrupted, InvalidInput
 from .problem import Problem
 from .session import Report, Session, progress_bar, watching_for_interrupt
@@ -35,7 +36,11 @@ def solve(
         raise InvalidInput(f"problem = {problem!r} must be a Problem")
     if not isinstance(theory, Theory):
         raise InvalidInput(f"theory = {theory!r} must be a theory, for example FiniteWidth(1024, seeds=8)")
+    if not (progress is None or isinstance(progress, bool) or callable(progress)):
+        raise InvalidInput(f"progress = {progress!r} must be True, False, None or a function")
     path = None if checkpoint is None else Path(checkpoint)
+    if path is not None:
+        files.check_writable(path)
     session = Session(checkpoint=path)
     shown = progress if isinstance(progress, bool) else None
     with (

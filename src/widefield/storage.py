@@ -20,7 +20,7 @@ def write(path: Path, data: xr.Dataset, texts: dict[str, str]) -> None:
     """Write atomically. The texts go into variables, because attributes are limited to 64 KiB."""
     stored = data.assign({f"_{name}": ((), texts[name]) for name in _TEXTS})
     stored = stored.assign_attrs(format=FORMAT, schema=SCHEMA, widefield=__version__)
-    packed = {"zlib": True, "complevel": 4, "fletcher32": True}
+    packed = {"zlib": True, "complevel": 4}
     encoding: dict[Any, dict[str, Any]] = {name: packed for name, value in data.data_vars.items() if value.ndim}
     with atomic(path) as temporary:
         stored.to_netcdf(temporary, engine="h5netcdf", encoding=encoding)

@@ -114,8 +114,8 @@ class Trajectory:
         return metrics.cosine_similarity(kernel, kernel.isel(time=0, drop=True))
 
     def cosine_similarity(self, other: Trajectory, name: str) -> xr.DataArray:
-        """A(X, Y) of the mean kernels of two trajectories at the times that both have."""
-        return metrics.cosine_similarity(self.mean(name), other.mean(name))
+        """A(X, Y) of the mean kernels of two trajectories at the times that both have (to rounding)."""
+        return metrics.cosine_similarity(*metrics.at_common_times(self.mean(name), other.mean(name)))
 
     def gradient_correlation(self) -> xr.DataArray:
         """Mean cosine between gradient and pseudo-gradient (1 for gradient descent)."""
@@ -152,7 +152,7 @@ class Trajectory:
         """Read a file written by `save`."""
         data, texts = storage.read(Path(path))
         try:
-            problem = Problem.from_toml(texts["problem"])
+            problem = Problem.from_table(tomllib.loads(texts["problem"]))
             theory = Theory.from_table(tomllib.loads(texts["theory"]))
         except (InvalidInput, tomllib.TOMLDecodeError) as error:
             raise FileProblem(f"{path} describes a problem that cannot be understood: {error}") from error

@@ -183,13 +183,20 @@ _MEMBERS: dict[str, Activation] = {}
 """Members of the families that were asked for, so that the same name is the same object."""
 
 
+def _parameter(label: str, text: str) -> float:
+    try:
+        return check.number(label, float(text)) + 0.0
+    except ValueError:
+        raise InvalidInput(f"{label} = {text!r} is not a finite number") from None
+
+
 def _member(base: str, listed: str | None) -> Activation:
     labels, build = _FAMILIES[base]
     values = [part.strip() for part in (listed or "").split(",") if part.strip()]
     if len(values) != len(labels):
         example = f"{base}({', '.join(labels)})"
         raise InvalidInput(f"activation {base!r} takes {len(labels)} parameters, as in {example!r}; got {len(values)}")
-    numbers = [check.number(label, value) + 0.0 for label, value in zip(labels, values, strict=True)]
+    numbers = [_parameter(label, value) for label, value in zip(labels, values, strict=True)]
     name = f"{base}({', '.join(repr(x).removesuffix('.0') for x in numbers)})"
     if name not in _MEMBERS:
         _MEMBERS[name] = build(name, *numbers)

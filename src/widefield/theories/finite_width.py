@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax.numpy as jnp
+import psutil
 from jaxtyping import Array, Int
 
 from .. import check
@@ -58,7 +59,7 @@ class FiniteWidth(Theory, kind="finite-width"):
         put: Any = object.__setattr__
         put(self, "width", check.integer("width", self.width, least=1))
         put(self, "seeds", check.integer("seeds", self.seeds, least=1))
-        put(self, "first_seed", check.integer("first_seed", self.first_seed))
+        put(self, "first_seed", check.integer("first_seed", self.first_seed, most=2**62))
         check.choice("precision", self.precision, PRECISIONS)
         if self.parallel is not None:
             put(self, "parallel", check.integer("parallel", self.parallel, least=1))
@@ -87,7 +88,7 @@ class FiniteWidth(Theory, kind="finite-width"):
             _check_memory(
                 record_bytes(observer, start, len(times), self.seeds),
                 "records",
-                "record.every or record.samples",
+                "record less often (record.every) or fewer samples (record.samples)",
             )
             outcome = Runner(observer, start, groups, times, session, self._fingerprint(problem)).run()
         return from_outcome(problem, self, outcome, range(self.first_seed, self.first_seed + self.seeds))
@@ -99,9 +100,10 @@ class FiniteWidth(Theory, kind="finite-width"):
         entries = sum(a * b for a, b in zip(widths, (*widths[1:], problem.samples.outputs), strict=True))
         weights = copies * itemsize * entries
         size = min(self.seeds, self.parallel or max(1, _CACHE // weights))
-        _check_memory(2 * size * weights, "weights", "width or parallel")
-        last = self.first_seed + self.seeds
-        return [range(seed, min(seed + size, last)) for seed in range(self.first_seed, last, size)]
+        _check_memory(2 * size * weights, "weights", "reduce width or parallel")
+        count = -(-self.seeds // size)  # groups of nearly equal size, so that few sizes have to be compiled
+        bounds = [self.first_seed + self.seeds * k // count for k in range(count + 1)]
+        return [range(low, high) for low, high in pairwise(bounds)]
 
     def _fingerprint(self, problem: Problem) -> str:
         text = "\n".join([__version__, problem.to_toml(), repr(self)])
@@ -120,10 +122,9 @@ class DenseStart(eqx.Module):
         return self.program.start(Dense(seed, self.widths, self.precision))
 
 
-def _check_memory(needed: int, what: str, reduce: str) -> None:
-    available = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+def _check_memory(needed: int, what: str, remedy: str) -> None:
+    available = psutil.virtual_memory().available
     if needed > available:
         raise InvalidInput(
-            f"the {what} would take {needed / _GIB:.1f} GiB of memory; "
-            f"{available / _GIB:.1f} GiB are free: reduce {reduce}"
+            f"the {what} would take {needed / _GIB:.1f} GiB of memory; {available / _GIB:.1f} GiB are free: {remedy}"
         )
