@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -58,12 +57,6 @@ def plain_steps(params: Any, x: Any, y: Any, width: int, count: int) -> Any:
         return jax.tree.map(lambda p, g: p - 0.01 * width * g, params, gradient)
 
     return jax.lax.fori_loop(0, count, step, params)
-
-
-def seconds(run: Callable[[], Any]) -> float:
-    began = time.perf_counter()
-    jax.block_until_ready(run())
-    return time.perf_counter() - began
 
 
 def compare(program: Program, width: int, layers: int, rounds: int) -> tuple[float, float]:

@@ -1,6 +1,5 @@
 """Real networks against what is known of them: the limit of large width, the approach to it, and small widths."""
 
-
 import numpy as np
 import pytest
 

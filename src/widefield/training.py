@@ -22,6 +22,9 @@ from .optimisers import SGD
 from .problem import Problem
 from .rules import LearningRule, hidden
 
+Rows = Int[Array, " p"] | slice
+"""Some of the samples: their numbers, or a slice (which costs nothing)."""
+
 
 class Program(eqx.Module):
     """A problem, ready to run on a substrate.
@@ -63,10 +66,10 @@ class Program(eqx.Module):
         state = State(weights, velocities, frozen, substrate, nothing)
         if not self.network.centred:
             return state
-        forward, state = self.forward(state, jnp.arange(self.inputs.shape[0]))
+        forward, state = self.forward(state, slice(None))
         return dataclasses.replace(state, initial_outputs=forward.outputs)
 
-    def forward(self, state: State, rows: Int[Array, " p"]) -> tuple[Forward, State]:
+    def forward(self, state: State, rows: Rows) -> tuple[Forward, State]:
         """Fields and outputs of some of the samples (BP22 eq. (1))."""
         phi, substrate, weights = self.network.phi, state.substrate, state.weights
         x = self.inputs[rows]
@@ -99,7 +102,7 @@ class Program(eqx.Module):
 
     def step(self, state: State, number: Int[Array, ""]) -> tuple[State, Float[Array, ""]]:
         """Step `number` of training (BP23 eq. (2)); also returns the loss of its batch before the step."""
-        rows = jnp.arange(self.targets.shape[0]) if self.batches is None else self.batches[number]
+        rows = slice(self.targets.shape[0]) if self.batches is None else self.batches[number]
         forward, state = self.forward(state, rows)
         targets = self.targets[rows]
         errors = self.errors(forward.outputs, targets)
@@ -128,9 +131,7 @@ class Program(eqx.Module):
             weights[name], velocities[name] = value, velocity
         return dataclasses.replace(state, weights=weights, velocities=velocities, substrate=substrate)
 
-    def _directions(
-        self, rows: Int[Array, " p"], forward: Forward, errors: Float[Array, "p c"], pseudo: Gradients
-    ) -> Weights:
+    def _directions(self, rows: Rows, forward: Forward, errors: Float[Array, "p c"], pseudo: Gradients) -> Weights:
         """dW/dt of every vector that learns; `pseudo` holds sum_c Delta_c gtilde_c."""
         directions: Weights = {
             "input": self.strength(1) * (self.inputs[rows].T @ pseudo[0]),
