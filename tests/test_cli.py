@@ -74,6 +74,18 @@ def test_new_solve_show(tmp_path, monkeypatch, capsys):
     assert figure.read_bytes()[:4] == b"\x89PNG"
 
 
+def test_width_infinity(tmp_path, problem_file, monkeypatch, capsys):
+    output, page = tmp_path / "inf.nc", tmp_path / "page.png"
+    options = ("--width", "inf", "--particles", 256, "--replicas", 2)
+    assert run(monkeypatch, "solve", problem_file, *options, "-o", output, "-q") == 0
+    loaded = wf.Trajectory.load(output)
+    assert loaded.theory == wf.InfiniteWidth(particles=256, replicas=2)
+    direct = wf.solve(wf.Problem.from_toml(problem_file), loaded.theory)
+    assert loaded.data.drop_attrs().equals(direct.data.drop_attrs())
+    assert run(monkeypatch, "show", output, "--plot", page) == 0
+    assert "width ∞" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -99,7 +111,9 @@ def test_bad_options_are_refused_before_any_work(tmp_path, problem_file, monkeyp
     output = tmp_path / "run.nc"
     assert run(monkeypatch, "solve", problem_file, "--width", 0, "-o", output) == 2
     assert "width = 0" in capsys.readouterr().err
-    assert run(monkeypatch, "solve", problem_file, "--width", -3, "-o", output) == 2
+    assert run(monkeypatch, "solve", problem_file, "--width=-3", "-o", output) == 2
+    assert run(monkeypatch, "solve", problem_file, "--width", "wide", "-o", output) == 2
+    assert "a whole number or inf" in capsys.readouterr().err
     assert run(monkeypatch, "solve", tmp_path / "none.toml", "--width", 4, "-o", output) == 2
     assert "none.toml" in capsys.readouterr().err
     assert run(monkeypatch, "solve", problem_file, "--width", 4, "-o", tmp_path / "no folder" / "run.nc") == 2

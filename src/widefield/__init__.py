@@ -18,7 +18,7 @@ from .rules import (
     LearningRule,
 )
 from .solving import solve
-from .theories import FiniteWidth, Theory
+from .theories import FiniteWidth, InfiniteWidth, Theory
 from .trajectory import Trajectory
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "GradientDescent",
     "Hebb",
     "Huber",
+    "InfiniteWidth",
     "Interrupted",
     "InvalidInput",
     "LearningRule",

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+import psutil
 from numpy.typing import ArrayLike, NDArray
 
 from .errors import InvalidInput, UnknownName
@@ -75,3 +76,12 @@ def array(name: str, value: ArrayLike, *, ndim: int | None = None) -> NDArray[np
         where = tuple(int(i) for i in bad[0])
         raise InvalidInput(f"{name} holds {len(bad)} values that are NaN or infinite, the first at index {where}")
     return result
+
+
+def memory(what: str, needed: int, remedy: str) -> None:
+    """Raise before starting something that needs more bytes than are free."""
+    available = psutil.virtual_memory().available
+    if needed > available:
+        gib = 2**30
+        free = f"{available / gib:.1f} GiB are free"
+        raise InvalidInput(f"the {what} would take {needed / gib:.1f} GiB of memory; {free}: {remedy}")

@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 if TYPE_CHECKING:
+    import xarray as xr
+
     from .trajectory import Trajectory
 
 app = typer.Typer(
@@ -44,24 +46,30 @@ def fail(message: str, code: int) -> NoReturn:
 @app.command()
 def solve(
     problem: ProblemFile,
-    width: Annotated[int, typer.Option(help="Neurons in a hidden layer.")],
     output: OutputFile,
+    width: Annotated[str, typer.Option(help="Neurons in a hidden layer, or inf.")] = "inf",
     seeds: Annotated[int, typer.Option(help="Number of independent networks.")] = 1,
-    first_seed: Annotated[int, typer.Option(help="Seed of the first network.")] = 0,
-    precision: Annotated[str, typer.Option(help="float64 or float32.")] = "float64",
+    first_seed: Annotated[int, typer.Option(help="Seed of the first network or replica.")] = 0,
+    precision: Annotated[str, typer.Option(help="float64 or float32, of networks.")] = "float64",
+    particles: Annotated[int, typer.Option(help="Neurons that represent a layer at width inf.")] = 2048,
+    replicas: Annotated[int, typer.Option(help="Independent solutions at width inf, for error bars.")] = 8,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing output.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
-    """Train networks on a problem and save the trajectory. Ctrl-C saves what is there; --resume goes on."""
+    """Solve a problem at a width, finite or inf, and save the trajectory. Ctrl-C saves; --resume goes on."""
     from . import files
     from . import solve as run
     from .problem import Problem
-    from .theories import FiniteWidth
+    from .theories import FiniteWidth, InfiniteWidth, Theory
 
     checkpoint = output.with_name(f"{output.name}.checkpoint")
     described = Problem.from_toml(problem)
-    theory = FiniteWidth(width, seeds=seeds, first_seed=first_seed, precision=precision)
+    theory: Theory
+    if width in ("inf", "infinity", "∞"):
+        theory = InfiniteWidth(particles=particles, replicas=replicas, first_seed=first_seed)
+    else:
+        theory = FiniteWidth(_whole(width), seeds=seeds, first_seed=first_seed, precision=precision)
     _check_output(output, checkpoint, resume=resume, overwrite=overwrite)
     files.check_writable(output)
     trajectory = run(described, theory, throw=False, progress=not quiet, checkpoint=checkpoint)
@@ -73,6 +81,13 @@ def solve(
     console.print(f"saved {output}", highlight=False, soft_wrap=True)
     if trajectory.status == "diverged":
         fail(f"{trajectory.message}; a smaller learning_rate nearly always helps", 1)
+
+
+def _whole(width: str) -> int:
+    try:
+        return int(width)
+    except ValueError:
+        fail(f"width = {width!r} must be a whole number or inf", 2)
 
 
 def _check_output(output: Path, checkpoint: Path, *, resume: bool, overwrite: bool) -> None:
@@ -151,6 +166,10 @@ def demo(
     console.print(f"saved {path}", highlight=False, soft_wrap=True)
 
 
+def _over_seeds(value: xr.DataArray) -> xr.DataArray:
+    return value.mean("seed") if "seed" in value.dims else value
+
+
 def _with_error(trajectory: Trajectory, name: str) -> str:
     mean = float(trajectory.mean(name).isel(time=-1))
     error = float(trajectory.standard_error(name).isel(time=-1))
@@ -173,7 +192,7 @@ def _print_summary(trajectory: Trajectory) -> None:
     table = Table()
     names = [name for name in ("loss", "test_loss") if name in data]
     kernels = [name for name in ("feature_kernel", "ntk") if name in data]
-    alignments = {name: trajectory.target_alignment(name).mean("seed") for name in kernels}
+    alignments = {name: _over_seeds(trajectory.target_alignment(name)) for name in kernels}
     for heading in ("step", "time", *names, *(f"{name} alignment" for name in kernels)):
         table.add_column(heading.replace("_", " "), justify="right")
     count = data.sizes["time"]

@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 import zlib
 from abc import abstractmethod
+from typing import ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from .optimisers import SGD
 
@@ -45,8 +46,13 @@ class Substrate(eqx.Module):
         """Independent standard normal vectors over a population; another set for every `step` if one is given."""
 
     @abstractmethod
-    def with_matrix(self, name: str, source: int, target: int, scale: float, optimiser: SGD) -> Substrate:
-        """Add a matrix between two populations with entries N(0, scale^2), to be trained by the optimiser."""
+    def with_matrix(
+        self, name: str, source: int, target: int, scale: float, optimiser: SGD, *, adjoint: bool
+    ) -> Substrate:
+        """Add a matrix between two populations with entries N(0, scale^2), to be trained by the optimiser.
+
+        `adjoint` promises that the left vectors of an update have been given to `apply_transpose` before.
+        """
 
     @abstractmethod
     def with_partner(self, name: str, partner: str, scale: float, correlation: float) -> Substrate:
@@ -59,6 +65,19 @@ class Substrate(eqx.Module):
     @abstractmethod
     def apply_transpose(self, name: str, vectors: Float[Array, "*rows m"]) -> tuple[Float[Array, "*rows n"], Substrate]:
         """W^T u / sqrt(n_t) for every row u."""
+
+    grows: ClassVar[bool] = False
+    """Whether it may run out of room."""
+
+    @property
+    def exhausted(self) -> Bool[Array, ""]:
+        """Whether the substrate ran out of room, so that what it answered last is void."""
+        return jnp.zeros((), bool)
+
+    def grown(self, exhausted: Substrate) -> Substrate:
+        """With more room where `exhausted`, which came from this one, ran out of it."""
+        del exhausted
+        return self
 
     @abstractmethod
     def update(
@@ -96,8 +115,11 @@ class Dense(Substrate):
         """Independent standard normal vectors over a population; another set for every `step` if one is given."""
         return self._draw(name, (count, self.sizes[population]), step), self
 
-    def with_matrix(self, name: str, source: int, target: int, scale: float, optimiser: SGD) -> Dense:
+    def with_matrix(
+        self, name: str, source: int, target: int, scale: float, optimiser: SGD, *, adjoint: bool = True
+    ) -> Dense:
         """Add a matrix with entries N(0, scale^2)."""
+        del adjoint
         value = scale * self._draw(name, (self.sizes[target], self.sizes[source]))
         return self._with(name, DenseMatrix(value, optimiser.rest(value)))
 

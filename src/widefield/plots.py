@@ -175,7 +175,8 @@ def summary(trajectory: Trajectory) -> Figure:
             return figure
         kernel(trajectory, "feature_kernel", features, layer=depth)
         kernel(trajectory, "gradient_kernel", gradients, layer=depth)
-        movement = trajectory.kernel_movement("feature_kernel").mean("seed")
+        movement = trajectory.kernel_movement("feature_kernel")
+        movement = movement.mean("seed") if "seed" in movement.dims else movement
         for layer in movement["layer"].values:
             moved.plot(movement["time"], movement.sel(layer=layer), label=f"layer {layer}")
         moved.set_xlabel("time (steps × learning rate)")

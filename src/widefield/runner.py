@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar, cast
 
 import equinox as eqx
 import jax
@@ -25,7 +25,9 @@ from .training import Program, Progress, advance
 _CHUNK_SECONDS = 0.5
 """Steps are compiled into chunks of about this long, so that progress shows and Ctrl-C is heard."""
 
+T = TypeVar("T")
 Arrays = dict[str, NDArray[Any]]
+Start = Callable[[Sequence[int]], State]
 
 
 @dataclass
@@ -43,12 +45,12 @@ class Outcome:
 class Runner:
     """Runs groups of seeds one after the other, the seeds of a group in one compiled program.
 
-    `start` makes the initial state of one seed. Everything that a resumed run needs is in
-    (`finished`, `records`, `state`, `position`), and that is what a checkpoint holds.
+    `start` makes the initial state of a group, with a leading axis of seeds. Everything that a resumed run needs is
+    in (`finished`, `records`, `state`, `position`), and that is what a checkpoint holds.
     """
 
     observer: Observer
-    start: Callable[[Int[Array, ""]], State]
+    start: Start
     groups: Sequence[Sequence[int]]
     times: NDArray[np.int64]
     session: Session
@@ -77,7 +79,7 @@ class Runner:
     def _run_group(self) -> Outcome | None:
         seeds = self.groups[len(self.finished)]
         if self.state is None:
-            self.state = _start(self.start, jnp.asarray(seeds))
+            self.state = self.start(seeds)
         steps_per_call = 1
         while True:
             if self.position == self.times[len(self.records)]:
@@ -101,8 +103,7 @@ class Runner:
         return None
 
     def _observe(self) -> Outcome | None:
-        assert self.state is not None
-        measured, self.state = _observe(self.observer, self.state)
+        measured = self._attempt(lambda state, compiled: compiled.observe(self.observer, state))
         failed = ~np.isfinite(np.asarray(measured["loss"]))
         if np.any(failed):
             return self._diverged(self.position, int(np.argmax(failed)))
@@ -110,10 +111,8 @@ class Runner:
         return None
 
     def _advance(self, stop: int) -> Outcome | None:
-        assert self.state is not None
-        program = self.observer.program
-        start = jnp.asarray(self.position, jnp.int32)
-        self.state, progress = _advance(program, self.state, start, jnp.asarray(stop, jnp.int32))
+        bounds = (jnp.asarray(self.position, jnp.int32), jnp.asarray(stop, jnp.int32))
+        progress = self._attempt(lambda state, compiled: compiled.advance(self.observer.program, state, *bounds))
         failed = np.asarray(progress.diverged_at)
         self.position = stop
         done = len(self.finished) * int(self.times[-1]) + stop
@@ -122,6 +121,21 @@ class Runner:
             return None
         index = int(np.argmax(failed >= 0))
         return self._diverged(int(failed[index]), index)
+
+    def _attempt(self, run: Callable[[State, _Compiled], tuple[Any, State, Array]]) -> Any:
+        """Run on the state; where the substrate runs out of room, enlarge it and run again from the same state."""
+        assert self.state is not None
+        if not self.state.substrate.grows:
+            result, self.state, _ = run(self.state, _DONATING)
+            return result
+        while True:
+            result, after, exhausted = run(self.state, _KEEPING)
+            if not np.any(exhausted):
+                self.state = after
+                return result
+            (before, after) = (jax.tree.map(lambda leaf: leaf[0], state) for state in (self.state, after))
+            larger = before.on(before.substrate.grown(after.substrate))
+            self.state = jax.tree.map(lambda leaf: leaf[None], larger)
 
     def _diverged(self, step: int, index: int) -> Outcome:
         seed = self.groups[len(self.finished)][index]
@@ -168,41 +182,51 @@ class Runner:
         self.records = [_part(arrays, f"records/{i}/") for i in range(meta["records"])]
         self.position, self.seconds = meta["position"], meta["seconds"]
         if "state/0" in arrays:
-            seeds = jnp.asarray(self.groups[len(self.finished)])
-            like = jax.eval_shape(lambda: _start(self.start, seeds))
+            like = self.start(self.groups[len(self.finished)])
             leaves = [jnp.asarray(arrays[f"state/{i}"]) for i in range(len(jax.tree.leaves(like)))]
             self.state = jax.tree.unflatten(jax.tree.structure(like), leaves)
 
 
-def record_bytes(observer: Observer, start: Callable[[Int[Array, ""]], State], times: int, seeds: int) -> int:
-    """Memory that the records of a run will take, found without running it."""
-    shapes = jax.eval_shape(lambda seed: observer(start(seed))[0], jnp.asarray(0))
+def record_bytes(observer: Observer, state: State, times: int, seeds: int) -> int:
+    """Memory that the records of a run will take, found without running it; `state` may hold shapes only."""
+    shapes = eqx.filter_eval_shape(lambda state: observer(state)[0], state)
     return times * seeds * sum(int(leaf.size) * int(leaf.dtype.itemsize) for leaf in jax.tree.leaves(shapes))
 
 
-@eqx.filter_jit
-def _start(start: Callable[[Int[Array, ""]], State], seeds: Int[Array, " seeds"]) -> State:
-    state: State = _over_seeds(start, seeds)
-    return state
+def _advance(
+    program: Program, state: State, start: Int[Array, ""], stop: Int[Array, ""]
+) -> tuple[Progress, State, Array]:
+    def one(state: State) -> tuple[Progress, State, Array]:
+        state, progress = advance(program, state, start, stop)
+        return progress, state, state.substrate.exhausted
+
+    return over_seeds(one, state)
 
 
-@eqx.filter_jit(donate="all-except-first")
-def _advance(program: Program, state: State, start: Int[Array, ""], stop: Int[Array, ""]) -> tuple[State, Progress]:
-    moved: tuple[State, Progress] = _over_seeds(lambda one: advance(program, one, start, stop), state)
-    return moved
+def _observe(observer: Observer, state: State) -> tuple[Measured, State, Array]:
+    def one(state: State) -> tuple[Measured, State, Array]:
+        measured, state = observer(state)
+        return measured, state, state.substrate.exhausted
+
+    return over_seeds(one, state)
 
 
-@eqx.filter_jit(donate="all-except-first")
-def _observe(observer: Observer, state: State) -> tuple[Measured, State]:
-    measured: tuple[Measured, State] = _over_seeds(lambda one: observer(one), state)
-    return measured
+class _Compiled(NamedTuple):
+    advance: Callable[..., tuple[Progress, State, Array]]
+    observe: Callable[..., tuple[Measured, State, Array]]
 
 
-def _over_seeds(function: Callable[[Any], Any], batch: Any) -> Any:
+_KEEPING = _Compiled(eqx.filter_jit(_advance), eqx.filter_jit(_observe))
+_DONATING = _Compiled(
+    eqx.filter_jit(_advance, donate="all-except-first"), eqx.filter_jit(_observe, donate="all-except-first")
+)
+
+
+def over_seeds(function: Callable[[Any], T], batch: Any) -> T:
     """Batch a function over the leading axis; a single seed goes without, because batching is not free."""
     if len(jax.tree.leaves(batch)[0]) > 1:
         return jax.vmap(function)(batch)
-    return jax.tree.map(lambda leaf: leaf[None], function(jax.tree.map(lambda leaf: leaf[0], batch)))
+    return cast(T, jax.tree.map(lambda leaf: leaf[None], function(jax.tree.map(lambda leaf: leaf[0], batch))))
 
 
 def _stack(records: list[Arrays]) -> Arrays:

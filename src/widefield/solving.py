@@ -8,13 +8,13 @@ from . import files
 from .errors import Diverged, Interrupted, InvalidInput
 from .problem import Problem
 from .session import Report, Session, progress_bar, watching_for_interrupt
-from .theories import Theory
+from .theories import InfiniteWidth, Theory
 from .trajectory import Trajectory
 
 
 def solve(
     problem: Problem,
-    theory: Theory,
+    theory: Theory | None = None,
     *,
     throw: bool = True,
     progress: bool | Report | None = None,
@@ -24,7 +24,8 @@ def solve(
 
     Args:
         problem: what is studied.
-        theory: who answers, with its numerical settings; for example `FiniteWidth(1024, seeds=8)`.
+        theory: who answers, with its numerical settings, for example `FiniteWidth(1024, seeds=8)`; None is
+            `InfiniteWidth()`.
         throw: raise `Diverged` or `Interrupted` if the run ends early; False returns what there is, with the
             reason in `Trajectory.status` and `Trajectory.message`.
         progress: True or False for a progress bar, None for one on terminals only, or a function
@@ -34,6 +35,7 @@ def solve(
     """
     if not isinstance(problem, Problem):
         raise InvalidInput(f"problem = {problem!r} must be a Problem")
+    theory = InfiniteWidth() if theory is None else theory
     if not isinstance(theory, Theory):
         raise InvalidInput(f"theory = {theory!r} must be a theory, for example FiniteWidth(1024, seeds=8)")
     if not (progress is None or isinstance(progress, bool) or callable(progress)):

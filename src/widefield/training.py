@@ -53,7 +53,9 @@ class Program(eqx.Module):
         last, substrate = substrate.gaussian("readout", depth - 1, outputs)
         weights["input"], weights["readout"] = scales[0] * first, scales[-1] * last
         for layer in range(1, depth):
-            substrate = substrate.with_matrix(hidden(layer), layer - 1, layer, scales[layer], self.optimiser)
+            substrate = substrate.with_matrix(
+                hidden(layer), layer - 1, layer, scales[layer], self.optimiser, adjoint=self.rule.exact
+            )
         if self.network.has_biases:
             for layer, scale in enumerate(self.network.bias_scales, 1):
                 # The output's bias is kept as a vector over the last layer whose mean counts: see `_outputs`.

@@ -192,3 +192,28 @@ def _labelled(name: str, value: NDArray[Any], problem: Problem) -> tuple[tuple[s
             tuple(dim for dim in dimensions if not dim.startswith("output")),
         )
     return ("seed", "time", *dimensions), value
+
+
+def averaged(trajectory: Trajectory) -> Trajectory:
+    """Replace the seed axis by means and standard errors, for theories whose seeds are replicas of one answer.
+
+    Samples of fields are pooled instead, and factors of two-time kernels side by side give the mean kernel.
+    """
+    data = trajectory.data
+    variables: dict[str, xr.DataArray] = {}
+    for key, value in data.data_vars.items():
+        name = str(key)
+        if "seed" not in value.dims:
+            variables[name] = value
+        elif "neuron" in value.dims:
+            pooled = value.stack(pooled=("seed", "neuron")).drop_vars(["pooled", "seed", "neuron"], errors="ignore")
+            variables[name] = pooled.rename(pooled="neuron")
+        elif name.endswith("_factor"):
+            rank = str(value.dims[-1])
+            joined = value.stack(joined=("seed", rank)).drop_vars(["joined", "seed", rank], errors="ignore")
+            variables[name] = joined.rename(joined=rank) / math.sqrt(value.sizes["seed"])
+        else:
+            variables[name], variables[f"{name}_error"] = trajectory.mean(name), trajectory.standard_error(name)
+    replicas = {**data.attrs, "replicas": data.sizes["seed"]}
+    averages = xr.Dataset(variables).assign_coords({"step": data["step"], "layer": data["layer"]})
+    return Trajectory(averages.assign_attrs(replicas), trajectory.problem, trajectory.theory)

@@ -2,5 +2,6 @@
 
 from .base import Theory
 from .finite_width import FiniteWidth
+from .infinite_width import InfiniteWidth
 
-__all__ = ["FiniteWidth", "Theory"]
+__all__ = ["FiniteWidth", "InfiniteWidth", "Theory"]

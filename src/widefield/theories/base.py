@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from .._version import __version__
 from ..describe import Described
 
 if TYPE_CHECKING:
@@ -20,6 +22,11 @@ class Theory(Described, family="theory"):
     def predict(self, problem: Problem, session: Session) -> Trajectory:
         """Answer the problem. A run that stops early says so in the `status` of its trajectory."""
         raise NotImplementedError(f"{type(self).__name__} must define predict(problem, session)")
+
+    def fingerprint(self, problem: Problem) -> str:
+        """Identifies a run: a checkpoint may only be resumed by the same theory on the same problem."""
+        text = "\n".join([__version__, problem.to_toml(), repr(self)])
+        return hashlib.sha256(text.encode()).hexdigest()
 
     @property
     def label(self) -> str:

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax.numpy as jnp
-import psutil
 from jaxtyping import Array, Int
 
 from .. import check
-from .._version import __version__
 from ..errors import InvalidInput
 from ..fields import State
 from ..matrices import Dense
 from ..observe import Observer
 from ..precision import double_precision
 from ..rules import FeedbackAlignment
-from ..runner import Runner, record_bytes
+from ..runner import Runner, over_seeds, record_bytes
 from ..training import Program, compile_problem
 from ..trajectory import Trajectory, from_outcome
 from .base import Theory
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
     from ..session import Session
 
 PRECISIONS = ("float64", "float32")
-_GIB = 2**30
 _CACHE = 24 * 2**20
 """Bytes of weights that are worth training side by side: beyond the cache a step waits for memory."""
 
@@ -85,12 +82,10 @@ class FiniteWidth(Theory, kind="finite-width"):
 
             start = DenseStart(program, widths, self.precision)
             groups = self._groups(problem, widths)
-            _check_memory(
-                record_bytes(observer, start, len(times), self.seeds),
-                "records",
-                "record less often (record.every) or fewer samples (record.samples)",
-            )
-            outcome = Runner(observer, start, groups, times, session, self._fingerprint(problem)).run()
+            state = eqx.filter_eval_shape(start.one, jnp.asarray(0))
+            needed = record_bytes(observer, state, len(times), self.seeds)
+            check.memory("records", needed, "record less often (record.every) or fewer samples (record.samples)")
+            outcome = Runner(observer, start, groups, times, session, self.fingerprint(problem)).run()
         return from_outcome(problem, self, outcome, range(self.first_seed, self.first_seed + self.seeds))
 
     def _groups(self, problem: Problem, widths: tuple[int, ...]) -> list[range]:
@@ -100,31 +95,28 @@ class FiniteWidth(Theory, kind="finite-width"):
         entries = sum(a * b for a, b in zip(widths, (*widths[1:], problem.samples.outputs), strict=True))
         weights = copies * itemsize * entries
         size = min(self.seeds, self.parallel or max(1, _CACHE // weights))
-        _check_memory(2 * size * weights, "weights", "reduce width or parallel")
+        check.memory("weights", 2 * size * weights, "reduce width or parallel")
         count = -(-self.seeds // size)  # groups of nearly equal size, so that few sizes have to be compiled
         bounds = [self.first_seed + self.seeds * k // count for k in range(count + 1)]
         return [range(low, high) for low, high in pairwise(bounds)]
 
-    def _fingerprint(self, problem: Problem) -> str:
-        text = "\n".join([__version__, problem.to_toml(), repr(self)])
-        return hashlib.sha256(text.encode()).hexdigest()
-
 
 class DenseStart(eqx.Module):
-    """Makes the initial state of one network. A module, so that equal settings share their compiled code."""
+    """Makes the initial states of networks. A module, so that equal settings share their compiled code."""
 
     program: Program
     widths: tuple[int, ...] = eqx.field(static=True)
     precision: str = eqx.field(static=True)
 
-    def __call__(self, seed: Int[Array, ""]) -> State:
-        """Draw the weights of this seed."""
+    def one(self, seed: Int[Array, ""]) -> State:
+        """Draw the weights of one seed."""
         return self.program.start(Dense(seed, self.widths, self.precision))
 
+    def __call__(self, seeds: Sequence[int]) -> State:
+        """Draw the weights of several seeds."""
+        return _start(self, jnp.asarray(seeds))
 
-def _check_memory(needed: int, what: str, remedy: str) -> None:
-    available = psutil.virtual_memory().available
-    if needed > available:
-        raise InvalidInput(
-            f"the {what} would take {needed / _GIB:.1f} GiB of memory; {available / _GIB:.1f} GiB are free: {remedy}"
-        )
+
+@eqx.filter_jit
+def _start(start: DenseStart, seeds: Int[Array, " seeds"]) -> State:
+    return over_seeds(start.one, seeds)
