@@ -146,23 +146,23 @@ def demo(
 
     problem = demonstration.default_problem()
     folder.mkdir(parents=True, exist_ok=True)
-    trajectories = demonstration.networks(problem)
-    table = Table(title="The default problem: 10 points on a sphere, three tanh layers, gamma_0 = 1")
-    for heading in ("width", "networks", "final loss", "kernel alignment", "kernel spread", "seconds"):
-        table.add_column(heading, justify="right")
-    for trajectory in trajectories:
-        alignment = trajectory.target_alignment("feature_kernel").isel(time=-1, layer=-1).mean("seed")
+    theory, networks = demonstration.answers(problem)
+    table = Table(title="10 points on a sphere, three hidden tanh layers, gamma_0 = 1")
+    for heading in ("width", "runs", "final loss", "kernel error", "seconds"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for trajectory in (theory, *networks):
+        runs = trajectory.data.attrs["replicas"] if trajectory is theory else trajectory.data.sizes["seed"]
         table.add_row(
             trajectory.label.removeprefix("width "),
-            str(trajectory.data.sizes["seed"]),
+            str(runs),
             _with_error(trajectory, "loss"),
-            f"{float(alignment):.4f}",
-            f"{demonstration.kernel_spread(trajectory):.4f}",
+            "" if trajectory is theory else f"{demonstration.kernel_error(trajectory, theory):.2%}",
             f"{trajectory.data.attrs['seconds']:.1f}",
         )
     console.print(table)
+    console.print("kernel error: distance of one network's final feature kernel (layer 3) from width ∞")
     path = folder / "demo.png"
-    demonstration.figure(trajectories, path)
+    demonstration.figure(theory, networks, path)
     console.print(f"saved {path}", highlight=False, soft_wrap=True)
 
 

@@ -1,4 +1,4 @@
-"""The default problem, solved and shown: what `make demo` runs."""
+"""The default problem, solved at width infinity and on real networks: what `make demo` runs."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import numpy as np
 from . import files, plots
 from .problem import Problem
 from .solving import solve
-from .theories import FiniteWidth
+from .theories import FiniteWidth, InfiniteWidth
 from .trajectory import Trajectory
 
-WIDTHS = (64, 256, 1024)
-SEEDS = (64, 32, 16)
+WIDTHS = (256, 1024, 4096)
+SEEDS = (16, 8, 2)
+THEORY = InfiniteWidth()
 
 
 def template() -> str:
@@ -27,36 +28,40 @@ def default_problem() -> Problem:
     return Problem.from_toml(template())
 
 
-def networks(problem: Problem, *, progress: bool | None = None) -> list[Trajectory]:
-    """Networks of several widths, with more seeds where they are cheap."""
-    pairs = zip(WIDTHS, SEEDS, strict=True)
-    return [solve(problem, FiniteWidth(width, seeds=seeds), progress=progress) for width, seeds in pairs]
+def answers(problem: Problem) -> tuple[Trajectory, list[Trajectory]]:
+    """Width infinity, and networks of several widths, with more seeds where they are cheap."""
+    theory = solve(problem, THEORY)
+    return theory, [solve(problem, FiniteWidth(n, seeds=k)) for n, k in zip(WIDTHS, SEEDS, strict=True)]
 
 
-def kernel_spread(trajectory: Trajectory) -> float:
-    """Relative deviation of one network's final feature kernel (last layer) from the mean over networks."""
-    final = trajectory.variable("feature_kernel").isel(time=-1, layer=-1)
-    mean = final.mean("seed")
-    variance = ((final - mean) ** 2).sum("seed") / (final.sizes["seed"] - 1)
-    return float(np.sqrt(variance.sum() / (mean**2).sum()))
+def kernel_error(networks: Trajectory, theory: Trajectory) -> float:
+    """Relative distance of one network's final feature kernel (last layer) from width infinity, rms over seeds."""
+    exact = theory.mean("feature_kernel").isel(time=-1, layer=-1)
+    distance = networks.variable("feature_kernel").isel(time=-1, layer=-1) - exact
+    squares = (distance**2).sum(["sample", "sample_"]).mean("seed")
+    return float(np.sqrt(squares / (exact**2).sum()))
 
 
-def figure(trajectories: list[Trajectory], path: Path) -> None:
-    """Loss curves, final kernel, preactivation density, and spread against width."""
+def figure(theory: Trajectory, networks: list[Trajectory], path: Path) -> None:
+    """Loss curves, final kernels side by side, preactivation density, and distance from infinity against width."""
     import matplotlib.pyplot as plt
 
-    widest, depth = trajectories[-1], trajectories[0].problem.network.hidden_layers
+    widest, depth = networks[-1], theory.problem.network.hidden_layers
+    limit = float(np.abs(theory.mean("feature_kernel").isel(time=-1, layer=-1)).max())
     with plots.style():
-        page, panels = plt.subplots(2, 2, figsize=(7.4, 5.8), layout="constrained")
-        plots.losses(trajectories, panels[0, 0])
-        panels[0, 0].set_title("learning curves do not depend on the width")
-        plots.kernel(widest, "feature_kernel", panels[0, 1], layer=depth)
-        plots.preactivation_density(widest, depth, panels[1, 0])
-        panels[1, 0].set_title(f"features move: {widest.label}")
-        spreads = [kernel_spread(t) for t in trajectories]
-        plots.against_width(WIDTHS, spreads, panels[1, 1], label="feature kernel of one network")
-        panels[1, 1].set_ylabel("relative deviation from the mean")
-        panels[1, 1].set_title("networks differ less as they widen")
+        page, panels = plt.subplots(2, 3, figsize=(10.5, 5.8), layout="constrained")
+        plots.losses(networks, panels[0, 0])
+        plots.curve(theory, "loss", panels[0, 0], color="black", linestyle="--")
+        panels[0, 0].legend()
+        for trajectory, axes in ((theory, panels[0, 1]), (widest, panels[0, 2])):
+            plots.kernel(trajectory, "feature_kernel", axes, layer=depth, limit=limit)
+        for trajectory, axes in ((theory, panels[1, 0]), (networks[0], panels[1, 1])):
+            plots.preactivation_density(trajectory, depth, axes)
+            axes.set_title(f"preactivations: {trajectory.label}")
+        panels[1, 1].sharex(panels[1, 0])
+        errors = [kernel_error(trajectory, theory) for trajectory in networks]
+        plots.against_width(WIDTHS, errors, panels[1, 2], label="one network")
+        panels[1, 2].set_ylabel("kernel distance from width ∞")
         with files.atomic(path) as temporary:
             page.savefig(temporary, format="png")
         plt.close(page)

@@ -43,7 +43,7 @@ class InfiniteWidth(Theory, kind="infinite-width"):
 
     particles: int = 2048
     replicas: int = 8
-    rank_tolerance: float = 3e-3
+    rank_tolerance: float = 1e-2
     first_seed: int = 0
 
     def __post_init__(self) -> None:
