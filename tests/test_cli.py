@@ -174,7 +174,7 @@ def test_interrupt_and_resume_give_the_same_numbers_bit_for_bit(tmp_path):
 def test_demo_table_and_figure(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("widefield.demo.WIDTHS", (8, 16, 32))
     monkeypatch.setattr("widefield.demo.SEEDS", (6, 4, 3))
-    monkeypatch.setattr("widefield.demo.THEORY", wf.InfiniteWidth(particles=256, replicas=2))
+    monkeypatch.setattr("widefield.demo.THEORY", wf.InfiniteWidth(particles=1024, replicas=2))
     assert run(monkeypatch, "demo", "--folder", tmp_path / "new" / "folder") == 0
     assert (tmp_path / "new" / "folder" / "demo.png").read_bytes()[:4] == b"\x89PNG"
     out = capsys.readouterr().out
