@@ -217,7 +217,7 @@ def test_several_outputs_of_other_rules(double):
 @pytest.mark.parametrize("width", [1, 7, 64])
 @pytest.mark.parametrize("name", ["gd", "fa 0.5", "dfa", "hebb", "gln"])
 def test_feature_space_identity(name, width, double):
-    """h(t) = chi(t) + eta gamma0 sum_s Delta Phi(t, s) gt(s), and the same for z, at every width (BP22 eq. (6))."""
+    """h(t) = chi(t) + eta gamma0 sum_s Delta Phi(t, s) gt(s), and the same for z, at every width."""
     rule, _ = RULES[name]
     activation = "relu" if name == "gln" else "tanh"
     base = make(3, rule=rule, activation=activation, steps=6)
