@@ -58,6 +58,17 @@ def test_pages(trajectory, tmp_path):
     assert (tmp_path / "page.pdf").read_bytes()[:4] == b"%PDF"
 
 
+def test_summary_names_its_curves_right(trajectory):
+    top = plots.summary(trajectory).axes[0]
+    handles, labels = top.get_legend_handles_labels()
+    shown = {label: handle.get_ydata() for handle, label in zip(handles, labels, strict=True)}
+    assert set(shown) == {"training", "test"}
+    np.testing.assert_allclose(shown["training"], trajectory.mean("loss"), rtol=1e-14)
+    np.testing.assert_allclose(shown["test"], trajectory.mean("test_loss"), rtol=1e-14)
+    assert top.get_ylabel() == "loss"
+    assert [text.get_text() for text in top.get_legend().get_texts()] == labels
+
+
 def test_guide_has_slope_minus_one_half():
     axes = plots.against_width([64, 256], [0.2, 0.1])
     guide = axes.lines[1].get_ydata()

@@ -58,7 +58,7 @@ def curve(trajectory: Trajectory, name: str, axes: Axes | None = None, **options
     mean, error = trajectory.mean(name), trajectory.standard_error(name)
     if mean.dims != ("time",):
         raise InvalidInput(f"{name} has dimensions {mean.dims}; a curve needs a variable over time alone")
-    (line,) = axes.plot(mean["time"], mean, label=trajectory.label, **options)
+    (line,) = axes.plot(mean["time"], mean, **{"label": trajectory.label, **options})
     if np.any(np.isfinite(error) & (error > 0)):
         low, high = mean - error, mean + error
         axes.fill_between(mean["time"], low, high, color=line.get_color(), alpha=0.25, linewidth=0)
@@ -165,10 +165,12 @@ def summary(trajectory: Trajectory) -> Figure:
     depth = trajectory.problem.network.hidden_layers
     with style():
         figure, ((top, features), (moved, gradients)) = plt.subplots(2, 2, figsize=(7.2, 5.6), layout="constrained")
-        losses([trajectory], top)
         if "test_loss" in trajectory.data:
-            curve(trajectory, "test_loss", top, linestyle="--")
-            top.legend(["training", "test"])
+            curve(trajectory, "test_loss", top, linestyle="--", color=COLOURS[1], label="test")
+        curve(trajectory, "loss", top, color=COLOURS[0], label="training")
+        top.set_yscale("log")
+        top.set_title(trajectory.label)
+        top.legend()
         if "feature_kernel" not in trajectory.data:
             for axes in (features, moved, gradients):
                 axes.set_axis_off()
