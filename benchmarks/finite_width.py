@@ -62,7 +62,7 @@ def plain_steps(params: Any, x: Any, y: Any, width: int, count: int) -> Any:
 def compare(program: Program, width: int, layers: int, rounds: int) -> tuple[float, float]:
     """Seconds per step: plain, widefield."""
     state = program.start(Dense(jnp.asarray(0), (width,) * layers, "float64"))
-    hidden = [state.substrate.matrices[f"hidden {k}"].value for k in range(1, layers)]  # type: ignore[attr-defined]
+    hidden = [state.substrate.values[f"hidden {k}"] for k in range(1, layers)]
     params = jax.tree.map(jnp.copy, (state.weights["input"].T, hidden, state.weights["readout"][0]))
     x, y = program.inputs, program.targets[:, 0]
     count = max(2, int(2e8 / (width**2 * layers * 10)))

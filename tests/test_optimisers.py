@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import widefield as wf
-from widefield.matrices import Dense, OuterProducts
+from widefield.matrices import Dense
 
 
 def test_a_number_and_a_list_of_rates():
@@ -103,12 +103,12 @@ def test_momentum_remembers_as_the_theory_says(double):
 
 def free_weights(optimiser, steps, size=200):
     """A matrix without gradient after so many steps of Langevin noise, and its start."""
-    dense = Dense(jnp.asarray(7), (size, size)).with_matrix("w", 0, 1, 1.0, optimiser)
-    start = dense.matrices["w"].value
-    nothing = OuterProducts(jnp.zeros((1, size)), jnp.zeros((1, size)), 1.0)
+    dense = Dense(jnp.asarray(7), (size, size)).with_matrix("w", 0, 1, 1.0)
+    start, rate = dense.values["w"], jnp.asarray(0.03)
     for step in range(steps):
-        dense = dense.update("w", nothing, jnp.asarray(0.03), optimiser, jnp.asarray(step))
-    return np.asarray(start), np.asarray(dense.matrices["w"].value)
+        moved, _ = optimiser.advance(dense.values, None, {"w": jnp.zeros((size, size))}, rate)
+        dense = dense.with_values(moved).shaken("w", optimiser.noise(rate), jnp.asarray(step))
+    return np.asarray(start), np.asarray(dense.values["w"])
 
 
 def test_free_weights_diffuse(double):

@@ -23,7 +23,7 @@ def initial_state(problem, width, seed=0):
 def as_lists(program, state):
     """Weights and biases of a state as the plain lists of a textbook network."""
     depth = program.network.hidden_layers
-    hidden = [state.substrate.matrices[f"hidden {k}"].value for k in range(1, depth)]
+    hidden = [state.substrate.values[f"hidden {k}"] for k in range(1, depth)]
     weights = [state.weights["input"].T, *hidden, state.weights["readout"]]
     if program.network.has_biases:
         biases = [state.weights[f"bias {k}"][0] for k in range(1, depth + 1)]
@@ -148,12 +148,12 @@ def frozen_randomness(program, state, rule, rho):
     depth, substrate = program.network.hidden_layers, state.substrate
     initial = {
         "W0": np.asarray(state.weights["input"].T),
-        "Ws": [np.asarray(substrate.matrices[f"hidden {k}"].value) for k in range(1, depth)],
+        "Ws": [np.asarray(substrate.values[f"hidden {k}"]) for k in range(1, depth)],
         "w": np.asarray(state.weights["readout"][0]),
     }
     if rule == "fa" and abs(rho) < 1:
         unmix = lambda mixed, own: (np.asarray(mixed) - rho * own) / np.sqrt(1 - rho**2)  # noqa: E731
-        mixed = [substrate.matrices[f"feedback {k}"].value for k in range(1, depth)]
+        mixed = [substrate.values[f"feedback {k}"] for k in range(1, depth)]
         initial["Bs"] = [unmix(m, own) for m, own in zip(mixed, initial["Ws"], strict=True)]
         initial["b"] = unmix(state.frozen[f"feedback {depth}"][0], initial["w"])
     elif rule == "fa":
@@ -226,7 +226,7 @@ def test_feature_space_identity(name, width, double):
     trajectory = wf.solve(problem, wf.FiniteWidth(width))
     data = trajectory.data.isel(seed=0)
     program, state = initial_state(problem, width)
-    matrices = [np.asarray(state.substrate.matrices[f"hidden {k}"].value) for k in (1, 2)]
+    matrices = [np.asarray(state.substrate.values[f"hidden {k}"]) for k in (1, 2)]
     # Recover the fields at every step from an independent run of the definition.
     initial = frozen_randomness(program, state, name.split()[0], 0.5)
     x, y = np.asarray(program.inputs), problem.samples.y[:, 0]

@@ -3,10 +3,11 @@
 from . import activations, data, plots
 from ._version import __version__
 from .data import Data
-from .errors import Diverged, FileProblem, Interrupted, InvalidInput, UnknownName, WidefieldError
+from .errors import Diverged, FileProblem, Interrupted, InvalidInput, NotAccurate, UnknownName, WidefieldError
+from .flow import GradientFlow
 from .losses import Huber, Logistic, Loss, SoftmaxCrossEntropy, SquaredError
 from .network import MLP
-from .optimisers import SGD, Cosine, Piecewise, PowerDecay
+from .optimisers import SGD
 from .problem import Problem
 from .record import Record
 from .rules import (
@@ -17,6 +18,7 @@ from .rules import (
     Hebb,
     LearningRule,
 )
+from .schedules import Cosine, Piecewise, PowerDecay
 from .solving import solve
 from .theories import FiniteWidth, InfiniteWidth, Theory
 from .trajectory import Trajectory
@@ -33,6 +35,7 @@ __all__ = [
     "FiniteWidth",
     "GatedLinear",
     "GradientDescent",
+    "GradientFlow",
     "Hebb",
     "Huber",
     "InfiniteWidth",
@@ -41,6 +44,7 @@ __all__ = [
     "LearningRule",
     "Logistic",
     "Loss",
+    "NotAccurate",
     "Piecewise",
     "PowerDecay",
     "Problem",

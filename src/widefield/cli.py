@@ -53,6 +53,7 @@ def solve(
     precision: Annotated[str, typer.Option(help="float64 or float32, of networks.")] = "float64",
     particles: Annotated[int, typer.Option(help="Neurons that represent a layer at width inf.")] = 2048,
     replicas: Annotated[int, typer.Option(help="Independent solutions at width inf, for error bars.")] = 8,
+    tolerance: Annotated[float | None, typer.Option(help="Relative accuracy wanted at width inf.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing output.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
@@ -67,7 +68,7 @@ def solve(
     described = Problem.from_toml(problem)
     theory: Theory
     if width in ("inf", "infinity", "∞"):
-        theory = InfiniteWidth(particles=particles, replicas=replicas, first_seed=first_seed)
+        theory = InfiniteWidth(particles, replicas, first_seed=first_seed, tolerance=tolerance)
     else:
         theory = FiniteWidth(_whole(width), seeds=seeds, first_seed=first_seed, precision=precision)
     _check_output(output, checkpoint, resume=resume, overwrite=overwrite)

@@ -28,58 +28,31 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from .matrices import OuterProducts, Substrate, inner
-from .optimisers import SGD
-from .sources import normals
-from .spans import Span, new_directions, orthonormalised, pad_to, put_rows
-
-_SEEN = 1e-6
-"""Parts of a vector below this fraction count as seen already."""
+from .diffusing import DiffusingKnowledge
+from .knowledge import Answer, Knowledge
+from .matrices import OuterProducts, Substrate
+from .pools import Pool, Pools, put
+from .spans import Span, in_blocks, new_directions, pad_to
 
 
-class Asked(eqx.Module):
-    """Directions that a matrix (or its transpose) was applied to, and the noise E (or F) of their images."""
+class Value(eqx.Module):
+    """What moves in W(t) = weight W(0) + left^T core right. Noise adds entries to `weight`: see `diffusing`."""
 
-    span: Span
-    noise: Float[Array, "capacity t"]
-
-    @classmethod
-    def nothing(cls, capacity: int, here: int, there: int) -> Asked:
-        """Not applied to anything yet."""
-        span = Span.empty(capacity, here)
-        return cls(span, jnp.zeros((len(span.rows), there)))
-
-    def grown(self, after: Asked) -> Asked:
-        """With room for more directions, if it did not suffice for `after`."""
-        span = self.span.grown(after.span)
-        return Asked(span, pad_to(self.noise, (len(span.rows), self.noise.shape[1])))
-
-
-class Knowledge(eqx.Module):
-    """All that is known of W(0): both sides, and M_ij = <W q_i, r_j>."""
-
-    forward: Asked
-    backward: Asked
-    cross: Float[Array, "q r"]
-
-    def turned(self, factor: float) -> Knowledge:
-        """The same for the transpose; `factor` is sqrt(n_s/n_t) of the matrix at hand."""
-        return Knowledge(self.backward, self.forward, self.cross.T / factor)
+    weight: Float[Array, " slots"]
+    core: Float[Array, "left right"]
 
 
 class ConditionedMatrix(eqx.Module):
-    """W(t) = weight W(0) + left^T core right; `right` are the directions that W was applied to.
+    """A matrix from population `source` to `target` with initial entries N(0, scale^2).
 
-    `left` is a span of its own, or None for the directions that W^T was applied to, if the left vectors of updates
-    are always among them.
+    `left` and `right` are spans of the vectors of updates, or None for the directions that W^T or W was applied to, if
+    the vectors of updates are always among them.
     """
 
-    known: Knowledge
+    known: Knowledge | DiffusingKnowledge
     left: Span | None
-    weight: Float[Array, ""]
-    weight_velocity: Float[Array, ""] | None
-    core: Float[Array, "left right"]
-    core_velocity: Float[Array, "left right"] | None
+    right: Span | None
+    value: Value
     source: int = eqx.field(static=True)
     target: int = eqx.field(static=True)
     scale: float = eqx.field(static=True)
@@ -87,65 +60,35 @@ class ConditionedMatrix(eqx.Module):
     @property
     def left_span(self) -> Span:
         """Basis of the left vectors of updates."""
-        return self.known.backward.span if self.left is None else self.left
+        if self.left is not None:
+            return self.left
+        assert isinstance(self.known, Knowledge)
+        return self.known.backward.span
 
     @property
     def right_span(self) -> Span:
         """Basis of the right vectors of updates."""
+        if self.right is not None:
+            return self.right
+        assert isinstance(self.known, Knowledge)
         return self.known.forward.span
+
+    @property
+    def full(self) -> Bool[Array, ""]:
+        """Whether there was too little room."""
+        return self.known.full | self.left_span.full | self.right_span.full
 
     def grown(self, after: ConditionedMatrix) -> ConditionedMatrix:
         """With room for more directions wherever it did not suffice for `after`."""
-        forward = self.known.forward.grown(after.known.forward)
-        backward = self.known.backward.grown(after.known.backward)
-        cross = pad_to(self.known.cross, (len(forward.span.rows), len(backward.span.rows)))
-        left = None if self.left is None or after.left is None else self.left.grown(after.left)
-        larger = dataclasses.replace(self, known=Knowledge(forward, backward, cross), left=left)
-        shape = (len(larger.left_span.rows), len(larger.right_span.rows))
-        velocity = None if self.core_velocity is None else pad_to(self.core_velocity, shape)
-        return dataclasses.replace(larger, core=pad_to(self.core, shape), core_velocity=velocity)
+        known: Any = self.known.grown(after.known)  # type: ignore[arg-type]
+        left, right = _grown(self.left, after.left), _grown(self.right, after.right)
+        larger = dataclasses.replace(self, known=known, left=left, right=right)
+        core = pad_to(self.value.core, (len(larger.left_span.rows), len(larger.right_span.rows)))
+        return dataclasses.replace(larger, value=Value(self.value.weight, core))
 
 
-class Pool(eqx.Module):
-    """The Gaussian vectors of a population.
-
-    A new one is made orthogonal to every vector over the population that was ever drawn or asked about, and
-    normalised; the constant vector counts as seen, so that its mean is zero. All this holds in the limit of many
-    particles; imposing it makes first and second moments exact for any number of them. `stream` holds the raw
-    normal numbers, of which `drawn` rows have been used.
-    """
-
-    seen: Span
-    stream: Float[Array, "capacity s"]
-    drawn: Int[Array, ""]
-
-    @classmethod
-    def empty(cls, seed: int, population: int, capacity: int, particles: int) -> Pool:
-        """Nothing drawn yet."""
-        one = jnp.ones((), jnp.int32)
-        seen = Span.empty(capacity, particles).appended(jnp.ones((1, particles)), one)
-        stream = jnp.asarray(normals(seed, population, *seen.rows.shape))
-        return cls(seen, stream, jnp.zeros((), jnp.int32))
-
-    def draw(self, rows: int, count: Int[Array, ""]) -> tuple[Pool, Float[Array, "rows s"]]:
-        """The next `count` Gaussian vectors, and zero rows after those."""
-        start = (self.drawn, jnp.zeros_like(self.drawn))
-        raw = jax.lax.dynamic_slice(self.stream, start, (rows, self.stream.shape[1]))
-        fresh = orthonormalised(self.seen.residual(raw))
-        fresh = jnp.where((jnp.arange(rows, dtype=count.dtype) < count)[:, None], fresh, 0.0)
-        return Pool(self.seen.appended(fresh, count), self.stream, self.drawn + count), fresh
-
-    def having_seen(self, directions: Float[Array, "p s"]) -> Pool:
-        """After vectors over the population were asked about."""
-        rows, count = new_directions(self.seen, directions, _SEEN)
-        return Pool(self.seen.appended(rows, count), self.stream, self.drawn)
-
-    def grown(self, after: Pool, seed: int, population: int) -> Pool:
-        """With room for more vectors, if it did not suffice for `after`."""
-        seen = self.seen.grown(after.seen)
-        enough = len(seen.rows) == len(self.stream)
-        stream = self.stream if enough else jnp.asarray(normals(seed, population, *seen.rows.shape))
-        return Pool(seen, stream, self.drawn)
+def _grown(span: Span | None, after: Span | None) -> Span | None:
+    return None if span is None or after is None else span.grown(after)
 
 
 class Conditioned(Substrate):
@@ -157,7 +100,7 @@ class Conditioned(Substrate):
     grows: ClassVar[bool] = True
 
     seed: Int[Array, ""]
-    pools: tuple[Pool, ...]
+    pools: Pools
     ratios: tuple[float, ...] = eqx.field(static=True)
     tolerance: float = eqx.field(static=True)
     capacity: int = eqx.field(static=True)
@@ -167,10 +110,20 @@ class Conditioned(Substrate):
 
     @classmethod
     def create(
-        cls, seed: int, particles: int, ratios: tuple[float, ...], *, tolerance: float, capacity: int
+        cls,
+        seed: int,
+        particles: int,
+        ratios: tuple[float, ...],
+        *,
+        tolerance: float,
+        capacity: int,
+        empty: bool = False,
     ) -> Conditioned:
-        """Populations of the given relative sizes about which nothing is known yet."""
-        pools = tuple(Pool.empty(seed, k, 3 * capacity, particles) for k in range(len(ratios)))
+        """Populations of the given relative sizes about which nothing is known yet.
+
+        `empty` leaves out the random numbers, for when only sizes are of interest.
+        """
+        pools = tuple(Pool.empty(None if empty else seed, k, 3 * capacity, particles) for k in range(len(ratios)))
         return cls(jnp.asarray(seed), pools, ratios, tolerance, capacity)
 
     def _with(self, **changes: Any) -> Conditioned:
@@ -179,10 +132,8 @@ class Conditioned(Substrate):
     @property
     def exhausted(self) -> Bool[Array, ""]:
         """Whether a span ran out of room, so that the last results are wrong and have to be repeated."""
-        spans = [pool.seen for pool in self.pools]
-        for matrix in self.matrices.values():
-            spans += [matrix.right_span, matrix.known.backward.span, matrix.left_span]
-        return jnp.any(jnp.stack([span.full for span in spans]))
+        full = [pool.seen.full for pool in self.pools] + [matrix.full for matrix in self.matrices.values()]
+        return jnp.any(jnp.stack(full))
 
     def grown(self, exhausted: Substrate) -> Conditioned:
         """With room for more directions wherever it did not suffice for `exhausted`."""
@@ -192,6 +143,19 @@ class Conditioned(Substrate):
         matrices = {name: matrix.grown(exhausted.matrices[name]) for name, matrix in self.matrices.items()}
         return self._with(pools=pools, matrices=matrices)
 
+    def with_room_of(self, other: Substrate) -> Conditioned:
+        """With as much room as another one has."""
+        assert isinstance(other, Conditioned)
+        pairs = zip(self.pools, other.pools, strict=True)
+        pools = tuple(pool.with_room(len(like.stream), int(self.seed), k) for k, (pool, like) in enumerate(pairs))
+        matrices = jax.tree.map(lambda leaf, like: pad_to(leaf, like.shape), self.matrices, other.matrices)
+        return self._with(pools=pools, matrices=matrices)
+
+    @property
+    def ranks(self) -> Int[Array, "matrices 2"] | None:
+        """Number of directions that every matrix and its transpose were asked about."""
+        return jnp.stack([matrix.known.ranks for matrix in self.matrices.values()]) if self.matrices else None
+
     def gaussian(
         self, name: str, population: int, count: int, step: Array | None = None
     ) -> tuple[Float[Array, "count n"], Conditioned]:
@@ -199,38 +163,40 @@ class Conditioned(Substrate):
         if step is None and name in self.sources:
             return self.sources[name], self
         pool, drawn = self.pools[population].draw(count, jnp.asarray(count, jnp.int32))
-        after = self._with(pools=_put(self.pools, population, pool))
+        after = self._with(pools=put(self.pools, population, pool))
         if step is None:
             after = after._with(sources={**self.sources, name: drawn})
         return drawn, after
 
     def with_matrix(
-        self, name: str, source: int, target: int, scale: float, optimiser: SGD, *, adjoint: bool
+        self, name: str, source: int, target: int, scale: float, *, adjoint: bool = True, shakes: int = 0
     ) -> Conditioned:
         """Add a matrix of which nothing is known yet."""
         s, t = (self.pools[population].stream.shape[1] for population in (source, target))
-        forward, backward = Asked.nothing(self.capacity, s, t), Asked.nothing(self.capacity, t, s)
-        known = Knowledge(forward, backward, jnp.zeros((len(forward.noise), len(backward.noise))))
-        left = None if adjoint else Span.empty(self.capacity, t)
-        rows = len(backward.noise) if left is None else len(left.rows)
-        one, core = jnp.ones(()), jnp.zeros((rows, len(forward.noise)))
-        moving = (one, optimiser.rest(one), core, optimiser.rest(core))
-        matrix = ConditionedMatrix(known, left, *moving, source, target, scale)
+        left = Span.empty(self.capacity, t) if shakes or not adjoint else None
+        right = Span.empty(self.capacity, s) if shakes else None
+        known: Knowledge | DiffusingKnowledge = Knowledge.nothing(self.capacity, s, t)
+        if shakes:
+            known = DiffusingKnowledge.nothing(self.capacity, 1 + shakes, s, t)
+        core = jnp.zeros((min(self.capacity, t), min(self.capacity, s)))
+        value = Value(jnp.zeros(1 + shakes).at[0].set(1.0), core)
+        matrix = ConditionedMatrix(known, left, right, value, source, target, scale)
         return self._with(matrices={**self.matrices, name: matrix})
 
     def with_partner(self, name: str, partner: str, scale: float, correlation: float) -> Conditioned:
         """Add a frozen matrix correlated with the initial value of another one."""
-        other, never = self.matrices[partner], SGD(learning_rate=1.0, steps=1)
-        fresh = self.with_matrix(f"{name} fresh", other.source, other.target, scale, never, adjoint=True)
+        other = self.matrices[partner]
+        fresh = self.with_matrix(f"{name} fresh", other.source, other.target, scale)
         return fresh._with(partners=(*self.partners, (name, partner, correlation)))
 
     def apply(self, name: str, vectors: Float[Array, "*rows n"]) -> tuple[Float[Array, "*rows m"], Conditioned]:
         """W v / sqrt(n_s) for every row v."""
         rows = vectors.reshape(-1, vectors.shape[-1])
-        coordinates, initial, substrate = self._ask(name, rows, transposed=False)
+        answer, substrate = self._ask(name, self.matrices[name].value.weight, rows, transposed=False)
         matrix = substrate.matrices[name]
-        learned = (coordinates @ matrix.core.T) @ matrix.left_span.rows
-        return (matrix.weight * initial + learned).reshape(*vectors.shape[:-1], -1), substrate
+        coordinates = answer.coordinates if matrix.right is None else matrix.right.coordinates(rows)
+        image = _composed(answer, matrix, coordinates @ matrix.value.core.T, matrix.left, transposed=False)
+        return image.reshape(*vectors.shape[:-1], -1), substrate
 
     def apply_transpose(
         self, name: str, vectors: Float[Array, "*rows m"]
@@ -239,80 +205,100 @@ class Conditioned(Substrate):
         rows = vectors.reshape(-1, vectors.shape[-1])
         for known, partner, correlation in self.partners:
             if known == name:
-                _, own, substrate = self._ask(partner, rows, transposed=True)
-                _, fresh, substrate = substrate._ask(f"{name} fresh", rows, transposed=True)
-                mixed = correlation * own + math.sqrt(1 - correlation**2) * fresh
-                return mixed.reshape(*vectors.shape[:-1], -1), substrate
-        coordinates, initial, substrate = self._ask(name, rows, transposed=True)
+                image, substrate = self._feedback(f"{name} fresh", partner, correlation, rows)
+                return image.reshape(*vectors.shape[:-1], -1), substrate
+        answer, substrate = self._ask(name, self.matrices[name].value.weight, rows, transposed=True)
         matrix = substrate.matrices[name]
-        if matrix.left is not None:
-            coordinates = matrix.left.coordinates(rows)
-        learned = (coordinates @ matrix.core) @ matrix.right_span.rows / self._factor(matrix)
-        return (matrix.weight * initial + learned).reshape(*vectors.shape[:-1], -1), substrate
+        coordinates = answer.coordinates if matrix.left is None else matrix.left.coordinates(rows)
+        learned = coordinates @ matrix.value.core / self._factor(matrix)
+        image = _composed(answer, matrix, learned, matrix.right, transposed=True)
+        return image.reshape(*vectors.shape[:-1], -1), substrate
+
+    def initial_transpose(
+        self, name: str, vectors: Float[Array, "*rows m"]
+    ) -> tuple[Float[Array, "*rows n"], Conditioned]:
+        """W(0)^T u / sqrt(n_t) for every row u."""
+        rows, weight = vectors.reshape(-1, vectors.shape[-1]), self.matrices[name].value.weight
+        answer, substrate = self._ask(name, jnp.zeros_like(weight).at[0].set(1.0), rows, transposed=True)
+        image = _composed(answer, substrate.matrices[name], None, None, transposed=True)
+        return image.reshape(*vectors.shape[:-1], -1), substrate
+
+    def _feedback(
+        self, fresh: str, partner: str, correlation: float, rows: Float[Array, "p m"]
+    ) -> tuple[Float[Array, "p n"], Conditioned]:
+        """(rho W(0) + sqrt(1 - rho^2) W')^T u / sqrt(n_t)."""
+        weight = self.matrices[partner].value.weight
+        initial = jnp.zeros_like(weight).at[0].set(correlation)
+        own, substrate = self._ask(partner, initial, rows, transposed=True)
+        image = _composed(own, substrate.matrices[partner], None, None, transposed=True)
+        rest = jnp.full(1, math.sqrt(1 - correlation**2))
+        other, substrate = substrate._ask(fresh, rest, rows, transposed=True)
+        return image + _composed(other, substrate.matrices[fresh], None, None, transposed=True), substrate
 
     def _factor(self, matrix: ConditionedMatrix) -> float:
         """sqrt(n_s/n_t)."""
         return math.sqrt(self.ratios[matrix.source] / self.ratios[matrix.target])
 
     def _ask(
-        self, name: str, vectors: Float[Array, "p n"], *, transposed: bool
-    ) -> tuple[Float[Array, "p capacity"], Float[Array, "p m"], Conditioned]:
-        """W(0) v / sqrt(n_s) (or its transpose), after the coordinates of v among the known directions."""
+        self, name: str, weight: Float[Array, " slots"], vectors: Float[Array, "p n"], *, transposed: bool
+    ) -> tuple[Answer, Conditioned]:
+        """What the random part of W, with the given weight, makes of vectors."""
         matrix = self.matrices[name]
         here, there = (matrix.target, matrix.source) if transposed else (matrix.source, matrix.target)
         factor = self._factor(matrix) ** (-1 if transposed else 1)
-        known = matrix.known.turned(1 / factor) if transposed else matrix.known
-
-        def learn(_: Array) -> tuple[Knowledge, tuple[Pool, ...], Array]:
-            directions, count = new_directions(known.forward.span, vectors, self.tolerance)
-            pools = _put(self.pools, here, self.pools[here].having_seen(directions))
-            pool, fresh = pools[there].draw(len(vectors), count)
-            after = _learned(known, directions, matrix.scale * fresh, count, factor)
-            return after, _put(pools, there, pool), after.forward.span.coordinates(vectors)
-
-        def know(coordinates: Array) -> tuple[Knowledge, tuple[Pool, ...], Array]:
-            return known, self.pools, coordinates
-
-        coordinates = known.forward.span.coordinates(vectors)
-        # Cheap and cautious: what is outside the span, by Pythagoras. `learn` then looks closely.
-        squares = jnp.mean(vectors**2, axis=1)
-        news = jnp.any(squares - jnp.sum(coordinates**2, axis=1) > self.tolerance**2 * jnp.mean(squares))
-        known, pools, coordinates = jax.lax.cond(news, learn, know, coordinates)
-        response = factor * inner(vectors, known.backward.noise) + coordinates @ known.cross
-        image = coordinates @ known.forward.noise + response @ known.backward.span.rows
+        known: Any = matrix.known.turned(1 / factor) if transposed else matrix.known
+        if isinstance(known, DiffusingKnowledge):
+            slots = jnp.concatenate([matrix.scale * weight[:1], weight[1:]])
+            answer, known, pools = known.ask(slots, vectors, self.pools, there, factor, self.tolerance)
+        else:
+            between = (here, there)
+            answer, known, pools = known.ask(weight, vectors, self.pools, between, factor, matrix.scale, self.tolerance)
         matrix = dataclasses.replace(matrix, known=known.turned(factor) if transposed else known)
-        substrate = self._with(pools=pools, matrices={**self.matrices, name: matrix})
-        return coordinates, image, substrate
+        return answer, self._with(pools=pools, matrices={**self.matrices, name: matrix})
 
-    def update(
-        self, name: str, gradient: OuterProducts, rate: Float[Array, ""], optimiser: SGD, step: Array
-    ) -> Conditioned:
-        """One step of the optimiser along dW/dt, in the coordinates of the spans."""
+    @property
+    def values(self) -> dict[str, Value]:
+        """What moves in every matrix."""
+        return {name: matrix.value for name, matrix in self.matrices.items()}
+
+    def with_values(self, values: dict[str, Value]) -> Conditioned:
+        """With other values of the matrices that are named."""
+        changed = {name: dataclasses.replace(self.matrices[name], value=value) for name, value in values.items()}
+        return self._with(matrices={**self.matrices, **changed})
+
+    def direction(self, name: str, gradient: OuterProducts) -> tuple[Value, Conditioned]:
+        """dW/dt in the coordinates of the spans."""
         matrix = self.matrices[name]
-        if matrix.left is not None:
-            directions, count = new_directions(matrix.left, gradient.left, self.tolerance)
-            matrix = dataclasses.replace(matrix, left=matrix.left.appended(directions, count))
-        left = matrix.left_span.coordinates(gradient.left)
-        direction = gradient.strength * left.T @ matrix.right_span.coordinates(gradient.right)
-        core, core_velocity = optimiser.advance(matrix.core, matrix.core_velocity, direction, rate)
-        nothing = jnp.zeros_like(matrix.weight)
-        weight, weight_velocity = optimiser.advance(matrix.weight, matrix.weight_velocity, nothing, rate)
-        changed = dataclasses.replace(
-            matrix, core=core, core_velocity=core_velocity, weight=weight, weight_velocity=weight_velocity
-        )
-        return self._with(matrices={**self.matrices, name: changed})
+        left, right = matrix.left, matrix.right
+        if left is not None:
+            left = _extended(left, gradient.left, self.tolerance)
+        if right is not None:
+            right = _extended(right, gradient.right, self.tolerance)
+        matrix = dataclasses.replace(matrix, left=left, right=right)
+        coordinates = matrix.left_span.coordinates(gradient.left).T @ matrix.right_span.coordinates(gradient.right)
+        moving = Value(jnp.zeros_like(matrix.value.weight), gradient.strength * coordinates)
+        return moving, self._with(matrices={**self.matrices, name: matrix})
+
+    def shaken(self, name: str, amount: Float[Array, ""], step: Array) -> Conditioned:
+        """Add a matrix with fresh entries N(0, amount^2): another slot of weight `amount`."""
+        value = self.matrices[name].value
+        return self.with_values({name: Value(value.weight.at[1 + step].add(amount), value.core)})
 
 
-def _learned(
-    known: Knowledge, directions: Float[Array, "p n"], noise: Float[Array, "p m"], count: Int[Array, ""], factor: float
-) -> Knowledge:
-    """What is known after W was applied to new directions: M gets rows <F, q>, and F loses its part along q."""
-    asked, backward = known.forward, known.backward
-    along = inner(directions, backward.noise)
-    forward = Asked(asked.span.appended(directions, count), put_rows(asked.noise, noise, asked.span.rank))
-    backward = Asked(backward.span, backward.noise - along.T @ directions)
-    return Knowledge(forward, backward, put_rows(known.cross, factor * along, asked.span.rank))
+def _composed(
+    answer: Answer, matrix: ConditionedMatrix, learned: Array | None, span: Span | None, *, transposed: bool
+) -> Float[Array, "p m"]:
+    """noise + response R + learned (coordinates in `span`, or along R too if that is None)."""
+    asked: Any = matrix.known.forward if transposed else matrix.known.backward
+    rows: Array = asked.span.rows if isinstance(matrix.known, Knowledge) else asked.vectors
+    if learned is None:
+        return answer.noise + answer.response @ rows
+    if span is None:
+        return answer.noise + (answer.response + learned) @ rows
+    return answer.noise + answer.response @ rows + learned @ span.rows
 
 
-def _put(pools: tuple[Pool, ...], population: int, pool: Pool) -> tuple[Pool, ...]:
-    return tuple(pool if k == population else old for k, old in enumerate(pools))
+def _extended(span: Span, vectors: Float[Array, "p s"], tolerance: float) -> Span:
+    """With the directions of the vectors outside of it."""
+    rows, count = new_directions(span, vectors, tolerance)
+    return in_blocks(lambda span, block, number: span.appended(block, number), span, rows, count)

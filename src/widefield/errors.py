@@ -43,8 +43,12 @@ class Stopped(WidefieldError):
         self.trajectory = trajectory
 
 
+class NotAccurate(UserWarning):
+    """A tolerance was asked for and not reached."""
+
+
 class Diverged(Stopped, ValueError):
-    """Outputs stopped being finite numbers: nearly always a learning rate that is too large."""
+    """The loss exploded: nearly always a learning rate that is too large."""
 
 
 class Interrupted(Stopped):

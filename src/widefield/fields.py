@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import equinox as eqx
 from jaxtyping import Array, Float
@@ -19,12 +20,12 @@ Gradients = tuple[Float[Array, "p k _"], ...]
 class State(eqx.Module):
     """All that changes in training, and the frozen randomness that it runs with.
 
-    `weights` and `velocities` are vectors over populations that learn, `frozen` those that do not; the
-    matrices between populations are in `substrate`.
+    `weights` are vectors over populations that learn, `frozen` those that do not; the matrices between populations
+    are in `substrate`; `memory` is what the optimiser keeps from one step to the next.
     """
 
     weights: Weights
-    velocities: dict[str, Array | None]
+    memory: Any
     frozen: Weights
     substrate: Substrate
     initial_outputs: Float[Array, "all c"]
@@ -32,6 +33,17 @@ class State(eqx.Module):
     def on(self, substrate: Substrate) -> State:
         """The same state after the substrate has been used."""
         return dataclasses.replace(self, substrate=substrate)
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """All that learns, by name."""
+        return {**self.weights, **self.substrate.values}
+
+    def with_values(self, values: dict[str, Any]) -> State:
+        """With other values of what is named."""
+        weights = {name: values.get(name, old) for name, old in self.weights.items()}
+        matrices = {name: value for name, value in values.items() if name not in weights}
+        return dataclasses.replace(self, weights=weights, substrate=self.substrate.with_values(matrices))
 
 
 class Forward(eqx.Module):

@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 import zlib
 from abc import abstractmethod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from .optimisers import SGD
+from .errors import InvalidInput
 
 
 def inner(a: Float[Array, "*rows n"], b: Float[Array, "*cols n"]) -> Float[Array, "*rows *cols"]:
@@ -32,11 +32,12 @@ class Substrate(eqx.Module):
 
         apply            v -> W v / sqrt(n_s)
         apply_transpose  u -> W^T u / sqrt(n_t)
-        update           dW/dt = strength / sqrt(n_s) sum_p left_p right_p^T
+        direction        dW/dt = strength / sqrt(n_s) sum_p left_p right_p^T
 
     so that W <- W + eta dW/dt adds eta strength sum_p left_p <right_p, v> to `apply`: all three have a limit as
-    the sizes grow at a fixed ratio. Sources and matrices go by name: equal names give equal numbers, whatever
-    else is drawn.
+    the sizes grow at a fixed ratio. What moves in training are the `values`; directions have the same structure, so
+    that any optimiser or integrator may combine them. Sources and matrices go by name: equal names give equal
+    numbers, whatever else is drawn.
     """
 
     @abstractmethod
@@ -47,11 +48,12 @@ class Substrate(eqx.Module):
 
     @abstractmethod
     def with_matrix(
-        self, name: str, source: int, target: int, scale: float, optimiser: SGD, *, adjoint: bool
+        self, name: str, source: int, target: int, scale: float, *, adjoint: bool, shakes: int
     ) -> Substrate:
-        """Add a matrix between two populations with entries N(0, scale^2), to be trained by the optimiser.
+        """Add a matrix between two populations with entries N(0, scale^2).
 
-        `adjoint` promises that the left vectors of an update have been given to `apply_transpose` before.
+        `adjoint` promises that the left vectors of a direction have been given to `apply_transpose` before;
+        `shakes` is how often the matrix will be shaken.
         """
 
     @abstractmethod
@@ -79,11 +81,38 @@ class Substrate(eqx.Module):
         del exhausted
         return self
 
+    def with_room_of(self, other: Substrate) -> Substrate:
+        """With as much room as another one has."""
+        del other
+        return self
+
+    def initial_transpose(
+        self, name: str, vectors: Float[Array, "*rows m"]
+    ) -> tuple[Float[Array, "*rows n"], Substrate]:
+        """W(0)^T u / sqrt(n_t) for every row u."""
+        raise InvalidInput("record.responses: response functions are known at infinite width only; use InfiniteWidth")
+
+    @property
+    def ranks(self) -> Int[Array, "matrices 2"] | None:
+        """Number of directions that every matrix and its transpose are known along, if that is how they are known."""
+        return None
+
+    @property
     @abstractmethod
-    def update(
-        self, name: str, gradient: OuterProducts, rate: Float[Array, ""], optimiser: SGD, step: Array
-    ) -> Substrate:
-        """One step of the optimiser along dW/dt."""
+    def values(self) -> dict[str, Any]:
+        """Present values of the matrices."""
+
+    @abstractmethod
+    def with_values(self, values: dict[str, Any]) -> Substrate:
+        """With other values of the matrices that are named."""
+
+    @abstractmethod
+    def direction(self, name: str, gradient: OuterProducts) -> tuple[Any, Substrate]:
+        """dW/dt, in the form of `values`."""
+
+    @abstractmethod
+    def shaken(self, name: str, amount: Float[Array, ""], step: Array) -> Substrate:
+        """Add a matrix with fresh entries N(0, amount^2)."""
 
 
 class OuterProducts(eqx.Module):
@@ -94,20 +123,18 @@ class OuterProducts(eqx.Module):
     strength: float = eqx.field(static=True)
 
 
-class DenseMatrix(eqx.Module):
-    """An explicit array, target by source, with its velocity if the optimiser has momentum."""
-
-    value: Float[Array, "m n"]
-    velocity: Float[Array, "m n"] | None
-
-
 class Dense(Substrate):
     """Finitely many neurons and explicit arrays: running a program on it is training a real network."""
 
     seed: Int[Array, ""]
     sizes: tuple[int, ...] = eqx.field(static=True)
     dtype: str = eqx.field(static=True, default="float64")
-    matrices: dict[str, DenseMatrix] = eqx.field(default_factory=dict)
+    arrays: dict[str, Float[Array, "m n"]] = eqx.field(default_factory=dict)
+
+    @property
+    def values(self) -> dict[str, Array]:
+        """The arrays themselves."""
+        return self.arrays
 
     def gaussian(
         self, name: str, population: int, count: int, step: Array | None = None
@@ -116,38 +143,41 @@ class Dense(Substrate):
         return self._draw(name, (count, self.sizes[population]), step), self
 
     def with_matrix(
-        self, name: str, source: int, target: int, scale: float, optimiser: SGD, *, adjoint: bool = True
+        self, name: str, source: int, target: int, scale: float, *, adjoint: bool = True, shakes: int = 0
     ) -> Dense:
         """Add a matrix with entries N(0, scale^2)."""
-        del adjoint
-        value = scale * self._draw(name, (self.sizes[target], self.sizes[source]))
-        return self._with(name, DenseMatrix(value, optimiser.rest(value)))
+        del adjoint, shakes
+        return self.with_values({name: scale * self._draw(name, (self.sizes[target], self.sizes[source]))})
 
     def with_partner(self, name: str, partner: str, scale: float, correlation: float) -> Dense:
         """Add a frozen matrix correlated with the present value of another one."""
-        value = self.matrices[partner].value
+        value = self.arrays[partner]
         fresh = scale * self._draw(name, value.shape)
-        return self._with(name, DenseMatrix(correlation * value + math.sqrt(1 - correlation**2) * fresh, None))
+        return self.with_values({name: correlation * value + math.sqrt(1 - correlation**2) * fresh})
 
     def apply(self, name: str, vectors: Float[Array, "*rows n"]) -> tuple[Float[Array, "*rows m"], Dense]:
         """W v / sqrt(n_s) for every row v."""
-        value = self.matrices[name].value
+        value = self.arrays[name]
         return (vectors @ value.T) / math.sqrt(value.shape[1]), self
 
     def apply_transpose(self, name: str, vectors: Float[Array, "*rows m"]) -> tuple[Float[Array, "*rows n"], Dense]:
         """W^T u / sqrt(n_t) for every row u."""
-        value = self.matrices[name].value
+        value = self.arrays[name]
         return (vectors @ value) / math.sqrt(value.shape[0]), self
 
-    def update(self, name: str, gradient: OuterProducts, rate: Float[Array, ""], optimiser: SGD, step: Array) -> Dense:
-        """One step of the optimiser along dW/dt."""
-        old = self.matrices[name]
-        strength = gradient.strength / math.sqrt(old.value.shape[1])
-        array = (strength * gradient.left).T @ gradient.right
-        value, velocity = optimiser.advance(old.value, old.velocity, array, rate)
-        if optimiser.temperature:
-            value = value + optimiser.noise(self._draw(f"{name} noise", value.shape, step), rate)
-        return self._with(name, DenseMatrix(value, velocity))
+    def with_values(self, values: dict[str, Array]) -> Dense:
+        """With other values of the matrices that are named."""
+        return Dense(self.seed, self.sizes, self.dtype, {**self.arrays, **values})
+
+    def direction(self, name: str, gradient: OuterProducts) -> tuple[Float[Array, "m n"], Dense]:
+        """dW/dt."""
+        strength = gradient.strength / math.sqrt(self.arrays[name].shape[1])
+        return (strength * gradient.left).T @ gradient.right, self
+
+    def shaken(self, name: str, amount: Float[Array, ""], step: Array) -> Dense:
+        """Add a matrix with fresh entries N(0, amount^2)."""
+        value = self.arrays[name]
+        return self.with_values({name: value + amount * self._draw(f"{name} noise", value.shape, step)})
 
     def _draw(self, name: str, shape: tuple[int, ...], step: Array | None = None) -> Array:
         # Keys follow from seed, name and step alone, so that a resumed run repeats them.
@@ -155,6 +185,3 @@ class Dense(Substrate):
         key = key if step is None else jax.random.fold_in(key, step)
         # Always drawn in double precision: a seed is the same network in both.
         return jax.random.normal(key, shape, "float64").astype(self.dtype)
-
-    def _with(self, name: str, matrix: DenseMatrix) -> Dense:
-        return Dense(self.seed, self.sizes, self.dtype, {**self.matrices, name: matrix})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import xarray as xr
 
+from . import check
 from .errors import InvalidInput
 
 _ROWS = ("sample", "test_sample", "output")
@@ -38,6 +39,26 @@ def at_common_times(a: xr.DataArray, b: xr.DataArray) -> tuple[xr.DataArray, xr.
         raise InvalidInput(f"the trajectories have no recorded times in common ({ranges})")
     a, b = a.isel(time=shared), b.isel(time=nearest[shared])
     return a, b.drop_vars([name for name in ("time", "step") if name in b.coords])
+
+
+def time_index(data: xr.Dataset, time: float) -> int:
+    """Number of a recorded time."""
+    distance = np.abs(data["time"].values - time)
+    index = int(np.argmin(distance))
+    if not distance[index] <= 1e-9 * max(1.0, abs(time)):
+        nearest = data["time"].values[index]
+        raise InvalidInput(f"time {time!r} was not recorded; the nearest recorded time is {nearest!r}")
+    return index
+
+
+def histogram(values: xr.DataArray, bins: int, limits: tuple[float, float] | None) -> xr.DataArray:
+    """Density of all values, at the middles of `bins` equal intervals between `limits` (None: all of them)."""
+    check.integer("bins", bins, least=1)
+    if limits is not None and not limits[0] < limits[1]:
+        raise InvalidInput(f"limits = {limits!r} must increase")
+    density, edges = np.histogram(values.values, bins=bins, range=limits, density=True)
+    name = str(values.name)
+    return xr.DataArray(density, dims=name, coords={name: (edges[1:] + edges[:-1]) / 2}, name="density")
 
 
 def target_alignment(kernel: xr.DataArray, targets: xr.DataArray) -> xr.DataArray:

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from .fields import Forward, Gradients, State
 from .matrices import inner
 from .record import Record
-from .rules import true_gradient
+from .rules import hidden, true_gradient
 from .training import Program
 
 Measured = dict[str, Array]
@@ -33,7 +33,9 @@ class Observer(eqx.Module):
         train, test = self.program.targets.shape[0], self.test_targets.shape[0]
         forward, state = self.program.forward(state, slice(None))
         measured = self._predictions(forward.outputs)
-        if not (self.record.kernels or self.record.neurons or self.record.two_time):
+        if state.substrate.ranks is not None:
+            measured["rank"] = state.substrate.ranks
+        if not (self.record.kernels or self.record.neurons or self.record.two_time or self.record.responses):
             return measured, state
         errors = self.program.errors(forward.outputs[:train], self.program.targets)[: self.recorded]
         rows = jnp.arange(self.recorded)
@@ -51,11 +53,25 @@ class Observer(eqx.Module):
         if self.record.neurons:
             measured["preactivation"] = self._first_neurons(trained.preactivations)
             measured["pregradient"] = self._first_neurons(tuple(z[: self.recorded] for z in backward.pregradients))
-        if self.record.two_time:
-            gradients = tuple(g[: self.recorded] for g in backward.gradients)
+        gradients = tuple(g[: self.recorded] for g in backward.gradients)
+        if self.record.two_time or self.record.responses:
             measured |= _by_layer("features", trained.features)
             measured |= _by_layer("gradients", gradients) | _by_layer("pseudo_gradients", pseudo)
+        if self.record.responses:
+            images, state = self._images(gradients, state)
+            measured |= _by_layer("images", images)
+            if self.program.rule.through_weights and not self.program.rule.exact:
+                images, state = self._images(pseudo, state)
+                measured |= _by_layer("pseudo_images", images)
         return measured, state
+
+    def _images(self, gradients: Gradients, state: State) -> tuple[Gradients, State]:
+        """W^l(0)^T g^{l+1} / sqrt(N_{l+1}), over layers 1 to L - 1."""
+        images, substrate = [], state.substrate
+        for layer, g in enumerate(gradients[1:], 1):
+            image, substrate = substrate.initial_transpose(hidden(layer), g)
+            images.append(image)
+        return tuple(images), state.on(substrate)
 
     def _predictions(self, outputs: Float[Array, "all c"]) -> Measured:
         train, loss = self.program.targets.shape[0], self.program.loss

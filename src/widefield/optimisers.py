@@ -1,10 +1,13 @@
-"""How weights move: gradient descent in all its variants, and learning-rate schedules."""
+"""How weights move: gradient descent in all its variants. Gradient flow has a file of its own (`flow.py`)."""
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -13,88 +16,52 @@ from numpy.typing import NDArray
 from . import check
 from .describe import Described, parse_plain
 from .errors import InvalidInput
+from .fields import State
+from .schedules import Schedule
+
+Values = dict[str, Any]
+"""Something for all that learns, by name: the values themselves, or directions in which they move."""
+
+Gradient = Callable[[State], tuple[Values, Float[Array, ""], State]]
+"""dW/dt of all that learns, the loss, and the state after its matrices were asked."""
 
 
-@dataclass(frozen=True)
-class Schedule(Described, family="schedule"):
-    """Base class of learning-rate schedules: a member defines `rates`."""
-
-    def rates(self, steps: int) -> NDArray[np.float64]:
-        """Learning rate of every step."""
-        raise NotImplementedError(f"{type(self).__name__} must define rates(steps)")
-
-
-@dataclass(frozen=True)
-class Cosine(Schedule, kind="cosine"):
-    """Linear warm-up over `warmup` steps to `peak`, then half a cosine down to `final` at the last step."""
-
-    peak: float
-    final: float = 0.0
-    warmup: int = 0
-
-    def __post_init__(self) -> None:
-        """Check the fields."""
-        object.__setattr__(self, "peak", check.number("peak", self.peak, above=0.0))
-        object.__setattr__(self, "final", check.number("final", self.final, least=0.0))
-        object.__setattr__(self, "warmup", check.integer("warmup", self.warmup))
-
-    def rates(self, steps: int) -> NDArray[np.float64]:
-        """Learning rate of every step."""
-        t = np.arange(steps)
-        progress = np.clip((t - self.warmup) / max(1, steps - self.warmup - 1), 0.0, 1.0)
-        decayed = self.final + (self.peak - self.final) * 0.5 * (1 + np.cos(np.pi * progress))
-        return np.where(t < self.warmup, self.peak * (t + 1) / (self.warmup + 1), decayed)
-
-
-@dataclass(frozen=True)
-class PowerDecay(Schedule, kind="power-decay"):
-    """rate(t) = initial / (1 + t/delay)^exponent."""
-
-    initial: float
-    delay: float = 1.0
-    exponent: float = 0.5
-
-    def __post_init__(self) -> None:
-        """Check the fields."""
-        object.__setattr__(self, "initial", check.number("initial", self.initial, above=0.0))
-        object.__setattr__(self, "delay", check.number("delay", self.delay, above=0.0))
-        object.__setattr__(self, "exponent", check.number("exponent", self.exponent, least=0.0))
-
-    def rates(self, steps: int) -> NDArray[np.float64]:
-        """Learning rate of every step."""
-        return np.asarray(self.initial * (1 + np.arange(steps) / self.delay) ** -self.exponent)
-
-
-@dataclass(frozen=True)
-class Piecewise(Schedule, kind="piecewise"):
-    """`values[k]` between the steps `boundaries[k-1]` and `boundaries[k]`; one value more than boundaries."""
-
-    values: tuple[float, ...]
-    boundaries: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        """Check the fields."""
-        for name in ("values", "boundaries"):
-            if not isinstance(getattr(self, name), list | tuple):
-                raise InvalidInput(f"{name} = {getattr(self, name)!r} must be a list of numbers")
-        values = tuple(check.number("values", v, least=0.0) for v in self.values)
-        boundaries = tuple(check.integer("boundaries", b) for b in self.boundaries)
-        if len(values) != len(boundaries) + 1 or list(boundaries) != sorted(set(boundaries)):
-            raise InvalidInput(
-                f"values = {values}, boundaries = {boundaries}: boundaries must increase and there must be one "
-                "value more than boundaries"
-            )
-        object.__setattr__(self, "values", values)
-        object.__setattr__(self, "boundaries", boundaries)
-
-    def rates(self, steps: int) -> NDArray[np.float64]:
-        """Learning rate of every step."""
-        return np.asarray(self.values)[np.searchsorted(self.boundaries, np.arange(steps), side="right")]
-
-
-@dataclass(frozen=True)
 class Optimiser(Described, family="optimiser"):
-    """Base class of the optimisers."""
+    """Base class. A member has a number of `steps`, and defines `rates` and `step`."""
+
+    steps: int
+
+    @property
+    def copies(self) -> int:
+        """How many arrays of the size of the weights are in use at once."""
+        return 1
+
+    @property
+    def shakes(self) -> int:
+        """How often noise is added to the weights."""
+        return 0
+
+    def rates(self) -> NDArray[np.float64]:
+        """By how much every step increases the time."""
+        raise NotImplementedError(f"{type(self).__name__} must define rates()")
+
+    def batches(self, samples: int) -> NDArray[np.int64] | None:
+        """Row numbers of the samples of every step, or None for the full batch."""
+        del samples
+        return None
+
+    def rest(self, values: Values) -> Any:
+        """What is remembered from one step to the next, at the start."""
+        del values
+        return None
+
+    def step(self, gradient: Gradient, state: State, rate: Float[Array, ""]) -> tuple[State, Float[Array, ""]]:
+        """Move the state by one step; also the loss before it."""
+        raise NotImplementedError(f"{type(self).__name__} must define step(gradient, state, rate)")
+
+    def noise(self, rate: Float[Array, ""]) -> Float[Array, ""]:
+        """Standard deviation of the noise that is added to every weight in a step."""
+        return jnp.zeros_like(rate)
 
 
 @dataclass(frozen=True)
@@ -192,20 +159,38 @@ class SGD(Optimiser, kind="sgd"):
         order = [generator.permutation(samples)[: per_epoch * self.batch_size] for _ in range(epochs)]
         return np.concatenate(order).reshape(-1, self.batch_size)[: self.steps]
 
+    @property
+    def copies(self) -> int:
+        """Momentum needs a second array."""
+        return 1 + bool(self.momentum)
+
+    @property
+    def shakes(self) -> int:
+        """Langevin noise in every step."""
+        return self.steps if self.temperature else 0
+
+    def rest(self, values: Values) -> Values | None:
+        """Velocity zero, or None when there is no momentum to remember."""
+        return jax.tree.map(jnp.zeros_like, values) if self.momentum else None
+
+    def step(self, gradient: Gradient, state: State, rate: Float[Array, ""]) -> tuple[State, Float[Array, ""]]:
+        """One step of the recurrence above without its noise."""
+        direction, loss, state = gradient(state)
+        old = {name: state.values[name] for name in direction}
+        values, velocity = self.advance(old, state.memory, direction, rate)
+        return dataclasses.replace(state.with_values(values), memory=velocity), loss
+
     def advance(
-        self, value: Array, velocity: Array | None, gradient: Array, rate: Float[Array, ""]
-    ) -> tuple[Array, Array | None]:
-        """One step of the recurrence above without its noise; linear in (value, velocity, gradient)."""
-        drive = gradient - self.weight_decay * value if self.weight_decay else gradient
-        if velocity is None:
-            return value + rate * drive, None
-        velocity = self.momentum * velocity + (1 - self.momentum) * drive
-        return value + rate * velocity, velocity
+        self, values: Values, velocity: Values | None, direction: Values, rate: Float[Array, ""]
+    ) -> tuple[Values, Values | None]:
+        """The recurrence for values, velocity and G; linear in all three."""
+        if self.weight_decay:
+            direction = jax.tree.map(lambda g, w: g - self.weight_decay * w, direction, values)
+        if velocity is not None:
+            direction = jax.tree.map(lambda q, g: self.momentum * q + (1 - self.momentum) * g, velocity, direction)
+            velocity = direction
+        return jax.tree.map(lambda w, q: w + rate * q, values, direction), velocity
 
-    def rest(self, value: Array) -> Array | None:
-        """Velocity at the start: zero, or None when there is no momentum to remember."""
-        return jnp.zeros_like(value) if self.momentum else None
-
-    def noise(self, normals: Array, rate: Float[Array, ""]) -> Array:
-        """Langevin increment sqrt(2 eta T) xi of given standard normals xi."""
-        return jnp.sqrt(2 * self.temperature * rate) * normals
+    def noise(self, rate: Float[Array, ""]) -> Float[Array, ""]:
+        """sqrt(2 eta T)."""
+        return jnp.sqrt(2 * self.temperature * rate)

@@ -41,7 +41,7 @@ class Problem:
     data: DataSource
     loss: Loss = field(default_factory=SquaredError)
     rule: LearningRule = field(default_factory=GradientDescent)
-    optimiser: SGD = field(default_factory=lambda: SGD(learning_rate=0.1, steps=100))
+    optimiser: Optimiser = field(default_factory=lambda: SGD(learning_rate=0.1, steps=100))
     record: Record = field(default_factory=Record)
 
     def __post_init__(self) -> None:

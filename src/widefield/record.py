@@ -27,6 +27,7 @@ class Record(Described, family="record"):
         test_kernels: whether to keep kernels between test and training samples too.
         neurons: for how many neurons of every layer to keep preactivations and pre-gradients.
         two_time: whether to keep what two-time kernels need (`Trajectory.two_time`).
+        responses: whether to keep what response functions need (infinite width only; includes `two_time`).
     """
 
     every: int | None = None
@@ -36,6 +37,7 @@ class Record(Described, family="record"):
     test_kernels: bool = False
     neurons: int = 32
     two_time: bool = False
+    responses: bool = False
 
     def __post_init__(self) -> None:
         """Check every field."""
@@ -51,7 +53,7 @@ class Record(Described, family="record"):
         if self.samples is not None:
             put(self, "samples", check.integer("samples", self.samples, least=1))
         put(self, "neurons", check.integer("neurons", self.neurons))
-        for name in ("kernels", "test_kernels", "two_time"):
+        for name in ("kernels", "test_kernels", "two_time", "responses"):
             check.flag(name, getattr(self, name))
 
     def at(self, steps: int) -> NDArray[np.int64]:

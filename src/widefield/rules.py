@@ -62,6 +62,11 @@ class LearningRule(Described, family="rule"):
         """Whether the pseudo-gradient is the gradient."""
         return False
 
+    @property
+    def through_weights(self) -> bool:
+        """Whether pseudo-gradients pass through the transposes of the initial weights."""
+        return self.exact
+
     def frozen(self, network: MLP, inputs: int, outputs: int, substrate: Substrate) -> tuple[Weights, Substrate]:
         """Draw the rule's frozen randomness: vectors that are returned, matrices that join the substrate."""
         del network, inputs, outputs
@@ -120,6 +125,11 @@ class FeedbackAlignment(LearningRule, kind="feedback-alignment"):
         """Check the correlation."""
         value = check.number("correlation", self.correlation, least=-1.0, most=1.0)
         object.__setattr__(self, "correlation", value)
+
+    @property
+    def through_weights(self) -> bool:
+        """Through rho W(0)."""
+        return self.correlation != 0
 
     def frozen(self, network: MLP, inputs: int, outputs: int, substrate: Substrate) -> tuple[Weights, Substrate]:
         """The feedback matrices, and the feedback from the outputs."""

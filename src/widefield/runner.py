@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from . import checkpoint
 from .errors import FileProblem
 from .fields import State
+from .matrices import Substrate
 from .observe import Measured, Observer
 from .session import Session
 from .training import Program, Progress, advance
@@ -60,10 +61,12 @@ class Runner:
     state: State | None = None
     position: int = 0
     seconds: float = 0.0
+    largest: State | None = None
 
     def run(self) -> Outcome:
         """Go on from wherever the run stands until it ends, fails or is interrupted."""
-        if self.session.checkpoint is not None and self.session.checkpoint.exists():
+        begun = self.finished or self.state is not None
+        if not begun and self.session.checkpoint is not None and self.session.checkpoint.exists():
             self._resume(self.session.checkpoint)
         began = time.perf_counter() - self.seconds
         outcome = None
@@ -79,7 +82,7 @@ class Runner:
     def _run_group(self) -> Outcome | None:
         seeds = self.groups[len(self.finished)]
         if self.state is None:
-            self.state = self.start(seeds)
+            self.state = self._with_room(self.start(seeds))
         steps_per_call = 1
         while True:
             if self.position == self.times[len(self.records)]:
@@ -99,12 +102,13 @@ class Runner:
             if time.perf_counter() - began < _CHUNK_SECONDS / 2:
                 steps_per_call *= 2
         self.finished.append(_stack(self.records))
+        self.largest = self.state if self.state.substrate.grows else None
         self.records, self.state, self.position = [], None, 0
         return None
 
     def _observe(self) -> Outcome | None:
         measured = self._attempt(lambda state, compiled: compiled.observe(self.observer, state))
-        failed = ~np.isfinite(np.asarray(measured["loss"]))
+        failed = np.asarray(self.observer.program.exploded(measured["loss"]))
         if np.any(failed):
             return self._diverged(self.position, int(np.argmax(failed)))
         self.records.append({name: np.asarray(value) for name, value in measured.items()})
@@ -133,13 +137,23 @@ class Runner:
             if not np.any(exhausted):
                 self.state = after
                 return result
-            (before, after) = (jax.tree.map(lambda leaf: leaf[0], state) for state in (self.state, after))
-            larger = before.on(before.substrate.grown(after.substrate))
-            self.state = jax.tree.map(lambda leaf: leaf[None], larger)
+            before, after = _first(self.state), _first(after)
+            self.state = self._on(before, before.substrate.grown(after.substrate))
+
+    def _with_room(self, state: State) -> State:
+        """With the room that the group before turned out to need, so that its compiled code serves again."""
+        if self.largest is None or not state.substrate.grows:
+            return state
+        first = _first(state)
+        return self._on(first, first.substrate.with_room_of(_first(self.largest).substrate))
+
+    def _on(self, state: State, larger: Substrate) -> State:
+        batched: State = jax.tree.map(lambda leaf: leaf[None], self.observer.program.on_larger(state, larger))
+        return batched
 
     def _diverged(self, step: int, index: int) -> Outcome:
         seed = self.groups[len(self.finished)][index]
-        return self._stopped("diverged", f"the loss stopped being finite at step {step} (seed {seed})")
+        return self._stopped("diverged", f"the loss exploded at step {step} (seed {seed})")
 
     def _stopped(self, status: str, message: str) -> Outcome:
         """What there is: finished groups if there are any, otherwise the records of the present one so far."""
@@ -185,6 +199,12 @@ class Runner:
             like = self.start(self.groups[len(self.finished)])
             leaves = [jnp.asarray(arrays[f"state/{i}"]) for i in range(len(jax.tree.leaves(like)))]
             self.state = jax.tree.unflatten(jax.tree.structure(like), leaves)
+
+
+def _first(state: State) -> State:
+    """The only seed of a batch of one."""
+    first: State = jax.tree.map(lambda leaf: leaf[0], state)
+    return first
 
 
 def record_bytes(observer: Observer, state: State, times: int, seeds: int) -> int:

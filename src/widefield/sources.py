@@ -8,7 +8,7 @@ from scipy.special import ndtri
 from scipy.stats import qmc
 
 _BLOCK = 128
-"""Dimensions are generated in blocks, so that asking for more never changes the earlier ones."""
+"""Dimensions come in blocks of this size, then its doubles, so that asking for more never changes the earlier ones."""
 
 
 def normals(seed: int, population: int, count: int, particles: int) -> NDArray[np.float64]:
@@ -16,13 +16,18 @@ def normals(seed: int, population: int, count: int, particles: int) -> NDArray[n
 
     Vector k uses dimension k of a Sobol sequence: the earliest draws, which matter most, get the best dimensions.
     """
-    blocks = [_block(seed, population, block, particles) for block in range(-(-count // _BLOCK))]
-    return np.concatenate(blocks)[:count]
+    blocks: list[NDArray[np.float64]] = []
+    start = 0
+    while start < count:
+        stop = max(_BLOCK, 2 * start)
+        blocks.append(_block(seed, population, start, stop, particles)[: count - start])
+        start = stop
+    return np.concatenate(blocks)
 
 
-def _block(seed: int, population: int, block: int, particles: int) -> NDArray[np.float64]:
-    generator = np.random.default_rng([seed, population, block])
-    points = qmc.Sobol((block + 1) * _BLOCK, rng=generator).random(particles)[:, -_BLOCK:]
+def _block(seed: int, population: int, start: int, stop: int, particles: int) -> NDArray[np.float64]:
+    generator = np.random.default_rng([seed, population, start])
+    points = qmc.Sobol(stop, rng=generator).random(particles)[:, start:]
     # Points lie on a grid of spacing 2^-64 or coarser; keep them off 0 and 1.
     tiny = np.finfo(np.float64).eps / 2
-    return np.asarray(ndtri(np.clip(points, tiny, 1 - tiny)).T)
+    return np.asarray(ndtri(np.clip(points.T, tiny, 1 - tiny)))

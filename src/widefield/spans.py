@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -9,6 +12,12 @@ from jaxtyping import Array, Bool, Float, Int
 
 from .errors import InvalidInput
 from .matrices import inner
+
+BLOCK = 16
+"""New directions are taken up in blocks: most questions bring few, and what is not there should cost nothing."""
+
+
+Carry = TypeVar("Carry")
 
 
 class Span(eqx.Module):
@@ -42,7 +51,7 @@ class Span(eqx.Module):
         return Span(put_rows(self.rows, rows, self.rank), self.rank + count, full)
 
     def grown(self, after: Span) -> Span:
-        """With twice the rows, if they did not suffice for `after`."""
+        """With half as many rows again, if they did not suffice for `after`."""
         if not bool(after.full):
             return self
         capacity, particles = self.rows.shape
@@ -51,12 +60,22 @@ class Span(eqx.Module):
                 f"particles = {particles} are too few: this problem has more independent directions than that; "
                 "raise particles or rank_tolerance"
             )
-        more = min(capacity, particles - capacity)
-        return Span(jnp.pad(self.rows, ((0, more), (0, 0))), self.rank, self.full)
+        return self.with_room(min(enlarged(capacity), particles))
+
+    def with_room(self, rows: int) -> Span:
+        """With room for `rows` vectors."""
+        return Span(pad_to(self.rows, (rows, self.rows.shape[1])), self.rank, self.full)
+
+
+def enlarged(capacity: int) -> int:
+    """Half as much again, a multiple of 32."""
+    return 32 * (-(-3 * capacity // 64))
 
 
 def pad_to(array: Array, shape: tuple[int, ...]) -> Array:
     """Add zeros at the end of every axis."""
+    if array.shape == shape:
+        return array
     return jnp.pad(array, tuple((0, new - old) for new, old in zip(shape, array.shape, strict=True)))
 
 
@@ -91,3 +110,25 @@ def new_directions(
     kept = values > tolerance**2 * jnp.mean(vectors**2)
     rows = span.residual((axes * inverse_root(values, kept)[None, :]).T @ rest)
     return orthonormalised(rows), jnp.sum(kept, dtype=jnp.int32)
+
+
+def in_blocks(
+    learn: Callable[[Carry, Float[Array, "b s"], Int[Array, ""]], Carry],
+    carry: Carry,
+    rows: Float[Array, "p s"],
+    count: Int[Array, ""],
+    size: int = BLOCK,
+) -> Carry:
+    """carry = learn(carry, block, number of rows in it) for blocks of the first `count` rows.
+
+    A loop changes large arrays in place, which a branch does not.
+    """
+    size = min(size, len(rows))
+    padded = pad_to(rows, (size * -(-len(rows) // size), rows.shape[1]))
+
+    def body(block: Array, carry: Carry) -> Carry:
+        start = block * size
+        return learn(carry, jax.lax.dynamic_slice_in_dim(padded, start, size), jnp.minimum(count - start, size))
+
+    result: Carry = jax.lax.fori_loop(0, -(-count // size), body, carry)
+    return result

@@ -12,15 +12,18 @@ import math
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from .fields import Forward, Gradients, State, Weights
 from .losses import Loss
 from .matrices import OuterProducts, Substrate, inner
 from .network import MLP
-from .optimisers import SGD
+from .optimisers import Optimiser, Values
 from .problem import Problem
 from .rules import LearningRule, hidden
+from .spans import pad_to
+
+_HOPELESS = 1e12
 
 Rows = Int[Array, " p"] | slice
 """Some of the samples: their numbers, or a slice (which costs nothing)."""
@@ -40,7 +43,7 @@ class Program(eqx.Module):
     network: MLP = eqx.field(static=True)
     loss: Loss = eqx.field(static=True)
     rule: LearningRule = eqx.field(static=True)
-    optimiser: SGD = eqx.field(static=True)
+    optimiser: Optimiser = eqx.field(static=True)
     richness: float = eqx.field(static=True)
     ratios: tuple[float, ...] = eqx.field(static=True)
 
@@ -54,7 +57,12 @@ class Program(eqx.Module):
         weights["input"], weights["readout"] = scales[0] * first, scales[-1] * last
         for layer in range(1, depth):
             substrate = substrate.with_matrix(
-                hidden(layer), layer - 1, layer, scales[layer], self.optimiser, adjoint=self.rule.exact
+                hidden(layer),
+                layer - 1,
+                layer,
+                scales[layer],
+                adjoint=self.rule.exact,
+                shakes=self.optimiser.shakes,
             )
         if self.network.has_biases:
             for layer, scale in enumerate(self.network.bias_scales, 1):
@@ -63,9 +71,10 @@ class Program(eqx.Module):
                 bias, substrate = substrate.gaussian(bias_name(layer), population, count)
                 weights[bias_name(layer)] = scale * bias
         frozen, substrate = self.rule.frozen(self.network, inputs, outputs, substrate)
-        velocities = {name: self.optimiser.rest(value) for name, value in weights.items()}
         nothing = jnp.zeros((self.inputs.shape[0], outputs), self.inputs.dtype)
-        state = State(weights, velocities, frozen, substrate, nothing)
+        state = State(weights, None, frozen, substrate, nothing)
+        memory = self.optimiser.rest({name: state.values[name] for name in self.trained + self._matrices})
+        state = dataclasses.replace(state, memory=memory)
         if not self.network.centred:
             return state
         forward, state = self.forward(state, slice(None))
@@ -103,39 +112,51 @@ class Program(eqx.Module):
         return self.loss.weight(targets.shape[0]) * self.loss.error(outputs, targets)
 
     def step(self, state: State, number: Int[Array, ""]) -> tuple[State, Float[Array, ""]]:
-        """Step `number` of training (BP23 eq. (2)); also returns the loss of its batch before the step."""
+        """Step `number` of training; also returns the loss of its batch before the step."""
         rows = slice(self.targets.shape[0]) if self.batches is None else self.batches[number]
+        rate = self.rates[number]
+        state, loss = self.optimiser.step(lambda state: self.gradient(state, rows), state, rate)
+        return (self._shaken(state, number) if self.optimiser.shakes else state), loss
+
+    def exploded(self, loss: Float[Array, ...]) -> Bool[Array, ...]:
+        """Whether a loss is beyond all hope: 1e12 times that of an output of zero, or not a number."""
+        nothing = self.loss.total(jnp.zeros_like(self.targets), self.targets)
+        return ~(loss < _HOPELESS * (1 + nothing))
+
+    def gradient(self, state: State, rows: Rows) -> tuple[Values, Float[Array, ""], State]:
+        """dW/dt of all that learns from some of the samples (BP23 eq. (2)), and their loss."""
         forward, state = self.forward(state, rows)
         targets = self.targets[rows]
         errors = self.errors(forward.outputs, targets)
         pseudo, state = self.rule.pseudo_gradient(errors[:, None, :], errors, forward, state)
         summed = tuple(g[:, 0, :] for g in pseudo)
-        state = self._move_matrices(state, forward, summed, number)
-        state = self._move_vectors(state, self._directions(rows, forward, errors, summed), number)
-        return state, self.loss.total(forward.outputs, targets)
-
-    def _move_matrices(self, state: State, forward: Forward, pseudo: Gradients, number: Int[Array, ""]) -> State:
+        directions: Values = self._directions(rows, forward, errors, summed)
         substrate = state.substrate
         for layer in range(1, self.network.hidden_layers):
-            outer = OuterProducts(pseudo[layer], forward.features[layer - 1], self.strength(layer + 1))
-            substrate = substrate.update(hidden(layer), outer, self.rates[number], self.optimiser, number)
-        return state.on(substrate)
+            outer = OuterProducts(summed[layer], forward.features[layer - 1], self.strength(layer + 1))
+            directions[hidden(layer)], substrate = substrate.direction(hidden(layer), outer)
+        return directions, self.loss.total(forward.outputs, targets), state.on(substrate)
 
-    def _move_vectors(self, state: State, directions: Weights, number: Int[Array, ""]) -> State:
-        rate, substrate = self.rates[number], state.substrate
-        weights, velocities = dict(state.weights), dict(state.velocities)
-        for name, direction in directions.items():
-            value, velocity = self.optimiser.advance(weights[name], velocities[name], direction, rate)
-            if self.optimiser.temperature:
-                count, population = value.shape[0], self.population(name)
-                normals, substrate = substrate.gaussian(f"{name} noise", population, count, number)
-                value = value + self.optimiser.noise(normals, rate)
-            weights[name], velocities[name] = value, velocity
-        return dataclasses.replace(state, weights=weights, velocities=velocities, substrate=substrate)
+    @property
+    def trained(self) -> list[str]:
+        """Names of the vectors that learn."""
+        biases = range(1, self.network.hidden_layers + 2) if self.network.train_biases else ()
+        return ["input", "readout", *map(bias_name, biases)]
 
-    def _directions(self, rows: Rows, forward: Forward, errors: Float[Array, "p c"], pseudo: Gradients) -> Weights:
+    def _shaken(self, state: State, number: Int[Array, ""]) -> State:
+        """Add the optimiser's noise to all that learns."""
+        amount, substrate, values = self.optimiser.noise(self.rates[number]), state.substrate, {}
+        for name in self.trained:
+            value = state.weights[name]
+            normals, substrate = substrate.gaussian(f"{name} noise", self.population(name), len(value), number)
+            values[name] = value + amount * normals
+        for layer in range(1, self.network.hidden_layers):
+            substrate = substrate.shaken(hidden(layer), amount, number)
+        return state.on(substrate).with_values(values)
+
+    def _directions(self, rows: Rows, forward: Forward, errors: Float[Array, "p c"], pseudo: Gradients) -> Values:
         """dW/dt of every vector that learns; `pseudo` holds sum_c Delta_c gtilde_c."""
-        directions: Weights = {
+        directions = {
             "input": self.strength(1) * (self.inputs[rows].T @ pseudo[0]),
             "readout": self.richness * (errors.T @ forward.features[-1]),
         }
@@ -145,6 +166,19 @@ class Program(eqx.Module):
             constant = jnp.ones_like(forward.features[-1])
             directions[bias_name(len(pseudo) + 1)] = self.richness * (errors.T @ constant)
         return directions
+
+    def on_larger(self, state: State, substrate: Substrate) -> State:
+        """The same state on a substrate with more room."""
+        larger = state.on(substrate)
+        if state.memory is None:
+            return larger
+        shapes = self.optimiser.rest({name: larger.values[name] for name in self.trained + self._matrices})
+        memory = jax.tree.map(lambda leaf, like: pad_to(leaf, like.shape), state.memory, shapes)
+        return dataclasses.replace(larger, memory=memory)
+
+    @property
+    def _matrices(self) -> list[str]:
+        return [hidden(layer) for layer in range(1, self.network.hidden_layers)]
 
     def strength(self, layer: int) -> float:
         """gamma_0 sqrt(N/N_l): how strongly the weights into layer l follow its pseudo-gradient (BP22 D.8)."""
@@ -196,7 +230,7 @@ def advance(program: Program, state: State, start: Int[Array, ""], stop: Int[Arr
 
     def body(number: Array, carry: tuple[State, Progress]) -> tuple[State, Progress]:
         state, loss = program.step(carry[0], number)
-        failed = (carry[1].diverged_at < 0) & ~jnp.isfinite(loss)
+        failed = (carry[1].diverged_at < 0) & program.exploded(loss)
         return state, Progress(loss, jnp.where(failed, number, carry[1].diverged_at))
 
     nothing = Progress(jnp.full((), jnp.nan, program.inputs.dtype), jnp.full((), -1, start.dtype))

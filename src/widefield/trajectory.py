@@ -22,6 +22,9 @@ from .theories.base import Theory
 if TYPE_CHECKING:
     from .runner import Outcome
 
+_DIRECTION = 1e-2
+"""Response functions are resolved along directions of at least this fraction of a field."""
+
 _KERNEL = ("layer", "sample", "output", "sample_", "output_")
 _DIMENSIONS: dict[str, tuple[str, ...]] = {
     "outputs": ("sample", "output"),
@@ -31,6 +34,7 @@ _DIMENSIONS: dict[str, tuple[str, ...]] = {
     "alignment_kernel": _KERNEL,
     "pseudo_gradient_kernel": _KERNEL,
     "ntk": _KERNEL[1:],
+    "rank": ("matrix", "side"),
     "preactivation": ("layer", "sample", "neuron"),
     "pregradient": ("layer", "sample", "output", "neuron"),
 }
@@ -51,6 +55,7 @@ class Trajectory:
         pseudo_gradient_kernel   <gt gt>
         ntk                      the (effective) neural tangent kernel, BP23 eq. (4)
         preactivation, pregradient   h and z of some neurons (dimension `neuron`)
+        rank                     directions along which the matrices between layers, and their transposes, are known
         targets, test_targets, input_kernel
 
     Kernels of gradients have the axes `output`, `output_` only if the network has several outputs. A theory that
@@ -135,10 +140,45 @@ class Trajectory:
         fraction: xr.DataArray = right.mean(f"{prefix}sample")
         return fraction
 
+    def field(self, name: str, layer: int, time: float | None = None, sample: int | None = None) -> xr.DataArray:
+        """Values of "preactivation" or "pregradient" over all recorded neurons, at the last time if none is given.
+
+        `Record(neurons=...)` says how many neurons are kept.
+        """
+        values = self.variable(name)
+        if "neuron" not in values.dims:
+            raise UnknownName("field", name, [n for n in ("preactivation", "pregradient") if n in self.data])
+        if layer not in self.data["layer"].values:
+            raise InvalidInput(f"layer = {layer!r} does not exist; layers are 1 to {int(self.data['layer'].max())}")
+        if sample is not None and not 0 <= sample < values.sizes["sample"]:
+            raise InvalidInput(f"sample = {sample!r} does not exist; samples are 0 to {values.sizes['sample'] - 1}")
+        chosen = values.sel(layer=layer).isel(time=-1 if time is None else metrics.time_index(self.data, time))
+        return chosen if sample is None else chosen.isel(sample=sample)
+
+    def histogram(
+        self,
+        name: str,
+        layer: int,
+        time: float | None = None,
+        sample: int | None = None,
+        *,
+        bins: int = 40,
+        limits: tuple[float, float] | None = None,
+    ) -> xr.DataArray:
+        """Density of "preactivation" or "pregradient" (see `field`) over neurons, seeds and, if None, samples."""
+        return metrics.histogram(self.field(name, layer, time, sample), bins, limits)
+
     def two_time(self, name: str, layer: int, t: float | None = None, s: float | None = None) -> xr.DataArray:
         """Two-time kernel K(t, s) of a layer, of all pairs of recorded times if `t`, `s` are None.
 
         Rows belong to time t, columns (`sample_`, ...) to time s. Needs `Record(two_time=True)`.
+
+        With `Record(responses=True)` also response functions between layers `layer` and `layer` + 1, in the
+        normalisation W phi = u + a g, W^T g = r + b phi: "feature_response" a = <d phi(t) / d r(s)>,
+        "gradient_response" b = <d g(t) / d u(s)>, and for feedback alignment "pseudo_feature_response" c and
+        "pseudo_gradient_response" d, the same with pseudo-gradients (BP23 eq. (5)). They are those of the theory if
+        every step is recorded; where fields at different times are linearly dependent, and only products with
+        fields mean something, the response is ascribed to the earliest ones.
         """
         return two_time.kernel(self.data, name, layer, t, s)
 
@@ -164,6 +204,7 @@ def from_outcome(problem: Problem, theory: Theory, outcome: Outcome, seeds: Sequ
     fields, plain = two_time.split(outcome.records)
     variables = {name: _labelled(name, value, problem) for name, value in plain.items()}
     variables |= two_time.factors(fields, exact=problem.rule.exact)
+    variables |= two_time.response_factors(fields, problem.network.ratios, _DIRECTION, exact=problem.rule.exact)
     samples, recorded = problem.samples, problem.recorded_samples
     variables["targets"] = (("sample", "output"), samples.y[:recorded])
     variables["input_kernel"] = (("sample", "sample_"), samples.kernel()[:recorded, :recorded])

@@ -90,7 +90,7 @@ class FiniteWidth(Theory, kind="finite-width"):
 
     def _groups(self, problem: Problem, widths: tuple[int, ...]) -> list[range]:
         """Seeds that are trained side by side."""
-        copies = 1 + bool(problem.optimiser.momentum) + isinstance(problem.rule, FeedbackAlignment)
+        copies = problem.optimiser.copies + isinstance(problem.rule, FeedbackAlignment)
         itemsize = 8 if self.precision == "float64" else 4
         entries = sum(a * b for a, b in zip(widths, (*widths[1:], problem.samples.outputs), strict=True))
         weights = copies * itemsize * entries

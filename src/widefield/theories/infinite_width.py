@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,9 +13,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from .. import check
+from .. import accuracy, check
 from ..conditioned import Conditioned
-from ..errors import InvalidInput
+from ..errors import InvalidInput, NotAccurate
 from ..fields import State
 from ..observe import Observer
 from ..precision import double_precision
@@ -28,10 +31,17 @@ if TYPE_CHECKING:
 LAZY_RICHNESS = 1e-6
 """Stands in for gamma_0 = 0: the kernels move by gamma_0^2, which is beyond the accuracy of everything else."""
 
+_PILOT_PARTICLES, _PILOT_REPLICAS = 512, 4
+_MOST_PARTICLES, _MOST_REPLICAS = 2**15, 64
+
 
 @dataclass(frozen=True)
 class InfiniteWidth(Theory, kind="infinite-width"):
     """The limit of infinite width (dynamical mean field theory, BP22 eq. (10), BP23 eq. (5)), for discrete steps.
+
+    Every number comes with a standard error. Two more are in `Trajectory.data.attrs`: `accuracy`, the largest relative
+    standard error of outputs and kernels, and `bias`, how much the finite number of particles adds to that (if it was
+    asked for by `bias` or `tolerance`).
 
     Args:
         particles: neurons that represent a layer; errors fall faster than particles^(-1/2). A power of 2 is best.
@@ -39,12 +49,17 @@ class InfiniteWidth(Theory, kind="infinite-width"):
         rank_tolerance: directions weaker than this fraction of a vector are not followed; at least 1e-7, where
             rounding begins to look like new directions.
         first_seed: of the replicas first_seed, first_seed + 1, ...
+        tolerance: the accuracy wanted, for example 0.01; particles, replicas and rank_tolerance are then chosen such
+            that it is reached, as far as that is possible: if not, `NotAccurate` warns and attribute `reached` is 0.
+        bias: whether to estimate the bias, by solving again with half as many particles.
     """
 
     particles: int = 2048
     replicas: int = 8
     rank_tolerance: float = 1e-2
     first_seed: int = 0
+    tolerance: float | None = None
+    bias: bool = False
 
     def __post_init__(self) -> None:
         """Check and normalise every field."""
@@ -53,6 +68,9 @@ class InfiniteWidth(Theory, kind="infinite-width"):
         put(self, "replicas", check.integer("replicas", self.replicas, least=1))
         put(self, "rank_tolerance", check.number("rank_tolerance", self.rank_tolerance, least=1e-7, most=1.0))
         put(self, "first_seed", check.integer("first_seed", self.first_seed, most=2**62))
+        if self.tolerance is not None:
+            put(self, "tolerance", check.number("tolerance", self.tolerance, above=0.0, most=1.0))
+        check.flag("bias", self.bias)
 
     @property
     def label(self) -> str:
@@ -61,29 +79,110 @@ class InfiniteWidth(Theory, kind="infinite-width"):
 
     def predict(self, problem: Problem, session: Session) -> Trajectory:
         """Solve the equations."""
-        if problem.optimiser.temperature and problem.network.hidden_layers > 1:
-            raise InvalidInput(
-                f"optimiser.temperature = {problem.optimiser.temperature}: Langevin noise at infinite width is "
-                "available for one hidden layer only; set it to 0, or use FiniteWidth"
+        if problem.record.responses and problem.optimiser.shakes:
+            raise InvalidInput("record.responses = true: response functions with Langevin noise are not available")
+        if self.tolerance is not None:
+            return self._to_tolerance(problem, session, self.tolerance)
+        answer = _Replicas(self, problem, session, self.fingerprint(problem)).upto(self.replicas)
+        if not self.bias or answer.status != "complete":
+            return answer
+        halved = dataclasses.replace(self, particles=self.particles // 2, bias=False)
+        aside = dataclasses.replace(session, checkpoint=None)
+        coarse = _Replicas(halved, problem, aside, "").upto(self.replicas)
+        return _judged(answer, coarse, self.particles / halved.particles)
+
+    def _to_tolerance(self, problem: Problem, session: Session, wanted: float) -> Trajectory:
+        """A pilot run tells how many particles are needed; then replicas are added until the error is small enough."""
+        # What truncation does to kernels is of the order of rank_tolerance^2.
+        rank_tolerance = min(3e-2, max(1e-3, math.sqrt(wanted) / 5))
+        pilot = dataclasses.replace(self, particles=_PILOT_PARTICLES, rank_tolerance=rank_tolerance, tolerance=None)
+        coarse = _roomy(pilot, problem, dataclasses.replace(session, checkpoint=None))
+        if coarse.status != "complete":
+            return coarse
+        error = accuracy.statistical(coarse) * math.sqrt(_PILOT_REPLICAS)
+        chosen = coarse.theory
+        assert isinstance(chosen, InfiniteWidth)
+        aim = 0.8 * wanted  # a standard error from few replicas is itself uncertain
+        particles = accuracy.enough_particles(
+            2 * chosen.particles, error / 2**0.7, aim * math.sqrt(_PILOT_REPLICAS), _MOST_PARTICLES
+        )
+        refined = dataclasses.replace(chosen, particles=particles)
+        run = _Replicas(refined, problem, session, self.fingerprint(problem))
+        replicas = _PILOT_REPLICAS
+        while True:
+            answer = run.upto(replicas)
+            if answer.status != "complete":
+                return answer
+            answer = _judged(answer, coarse, particles / chosen.particles)
+            reached = math.hypot(answer.data.attrs["accuracy"], answer.data.attrs["bias"])
+            if reached <= wanted or replicas == _MOST_REPLICAS:
+                break
+            ratio = (answer.data.attrs["accuracy"] / aim) ** 2
+            replicas = min(_MOST_REPLICAS, max(replicas + 2, math.ceil(replicas * min(ratio, 4.0))))
+        settings = {"particles": particles, "rank_tolerance": rank_tolerance, "reached": int(reached <= wanted)}
+        answer = dataclasses.replace(answer, data=answer.data.assign_attrs(settings), theory=self)
+        if reached > wanted:
+            warnings.warn(
+                f"tolerance = {wanted:g} was not reached: the relative error is about {reached:.2g} with "
+                f"{particles} particles and {replicas} replicas",
+                NotAccurate,
+                stacklevel=4,
             )
+        return answer
+
+
+def _roomy(pilot: InfiniteWidth, problem: Problem, session: Session) -> Trajectory:
+    """The pilot run; with more particles if the problem has more directions than there are particles."""
+    while True:
+        try:
+            return _Replicas(pilot, problem, session, "").upto(_PILOT_REPLICAS)
+        except InvalidInput:
+            if pilot.particles >= _MOST_PARTICLES:
+                raise
+            pilot = dataclasses.replace(pilot, particles=2 * pilot.particles)
+
+
+def _judged(answer: Trajectory, coarse: Trajectory, ratio: float) -> Trajectory:
+    """With an estimate of its bias from a coarser answer."""
+    attributes = {"bias": accuracy.bias(answer, coarse, ratio)} if coarse.status == "complete" else {}
+    return dataclasses.replace(answer, data=answer.data.assign_attrs(attributes))
+
+
+class _Replicas:
+    """Independent solutions, as many as are wanted so far."""
+
+    def __init__(self, theory: InfiniteWidth, problem: Problem, session: Session, fingerprint: str) -> None:
+        self.theory, self.problem = theory, problem
         network = problem.network
         lazy = network.richness == 0 or network.parameterisation == "ntk"
         times = problem.record.at(problem.optimiser.steps)
         with double_precision():
             program = compile_problem(problem, LAZY_RICHNESS if lazy else network.richness, network.ratios, "float64")
             observer = Observer(program, jnp.asarray(problem.samples.y_test), problem.record)
-            start = ConditionedStart(program, self.particles, self.rank_tolerance)
-            groups = [[self.first_seed + k] for k in range(self.replicas)]
-            state = jax.tree.map(lambda leaf: leaf[0], start(groups[0]))
-            needed = record_bytes(observer, state, len(times), self.replicas)
-            check.memory("records", needed, "record less often (record.every) or fewer samples (record.samples)")
-            outcome = Runner(observer, start, groups, times, session, self.fingerprint(problem)).run()
-        return averaged(from_outcome(problem, self, outcome, [seeds[0] for seeds in groups]))
+            start = ConditionedStart(program, theory.particles, theory.rank_tolerance)
+            start.check_memory(observer, len(times), theory.replicas)
+            self.runner = Runner(observer, start, [], times, session, fingerprint)
+
+    def upto(self, replicas: int) -> Trajectory:
+        """The mean of so many replicas, with what there was before."""
+        seeds = [self.theory.first_seed + k for k in range(replicas)]
+        self.runner.groups = [[seed] for seed in seeds]
+        with double_precision():
+            outcome = self.runner.run()
+        theory = dataclasses.replace(self.theory, replicas=replicas)
+        answer = averaged(from_outcome(self.problem, theory, outcome, seeds))
+        return dataclasses.replace(answer, data=answer.data.assign_attrs(accuracy=accuracy.statistical(answer)))
 
 
-def initial_capacity(program: Program) -> int:
-    """Directions that a matrix will be applied to, roughly: ten for every sample. More room is made when needed."""
-    return 32 * (1 + 10 * program.inputs.shape[0] // 32)
+def initial_capacity(program: Program, tolerance: float) -> int:
+    """Directions that a matrix will be applied to, roughly. More room is made when needed.
+
+    Measured: 14 for each of 10 samples at a tolerance of 1e-2, falling with its square root and, for more samples, with
+    their number. Noise needs one for every sample and step.
+    """
+    rows = program.inputs.shape[0]
+    room = max(28 * rows**0.8 * math.sqrt(1e-2 / max(tolerance, 1e-3)), rows * program.optimiser.shakes)
+    return 32 * -(-int(room) // 32)
 
 
 class ConditionedStart(eqx.Module):
@@ -96,16 +195,27 @@ class ConditionedStart(eqx.Module):
     def __call__(self, seeds: Sequence[int]) -> State:
         """Draw the sources of the one seed given."""
         (seed,) = seeds
-        capacity = initial_capacity(self.program)
+        capacity = initial_capacity(self.program, self.tolerance)
         while True:
-            substrate = Conditioned.create(
-                seed, self.particles, self.program.ratios, tolerance=self.tolerance, capacity=capacity
-            )
-            state = _start(self.program, substrate)
+            state = _start(self.program, self._substrate(seed, capacity))
             if not bool(state.substrate.exhausted):
                 batched: State = jax.tree.map(lambda leaf: leaf[None], state)
                 return batched
             capacity *= 2
+
+    def _substrate(self, seed: int, capacity: int, *, empty: bool = False) -> Conditioned:
+        ratios, particles = self.program.ratios, self.particles
+        return Conditioned.create(seed, particles, ratios, tolerance=self.tolerance, capacity=capacity, empty=empty)
+
+    def check_memory(self, observer: Observer, times: int, replicas: int) -> None:
+        """Raise before starting what would not fit."""
+        capacity = initial_capacity(self.program, self.tolerance)
+        state = eqx.filter_eval_shape(lambda: self.program.start(self._substrate(0, capacity, empty=True)))
+        held = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state) if hasattr(leaf, "dtype"))
+        # The state before a chunk of steps is kept until the chunk has succeeded, and the steps need room themselves.
+        check.memory("particles", 3 * held, "reduce particles or samples, or raise rank_tolerance")
+        needed = record_bytes(observer, state, times, replicas)
+        check.memory("records", needed, "record less often (record.every) or fewer samples (record.samples)")
 
 
 @eqx.filter_jit
