@@ -29,6 +29,7 @@ test-all: lint
 
 bench: $(READY)
 	$(BIN)/python benchmarks/finite_width.py
+	$(BIN)/python benchmarks/infinite_width.py
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

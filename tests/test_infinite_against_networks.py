@@ -14,13 +14,15 @@ SEEDS = {64: 512, 128: 768, 256: 256, 512: 80, 1024: 96}
 PARALLEL = {64: 256, 128: 128, 256: 32, 512: 1, 1024: 1}  # divides SEEDS, so that one size is compiled
 
 
-def learning(rule=None, *, layers=2, activation="tanh", richness=1.5, rate=0.1, steps=12, every=4):
+def learning(
+    rule=None, *, layers=2, activation="tanh", richness=1.5, rate=0.1, steps=12, every=4, optimiser=None, **network
+):
     """Three samples in five dimensions."""
     return wf.Problem(
-        network=wf.MLP(hidden_layers=layers, activation=activation, richness=richness),
+        network=wf.MLP(hidden_layers=layers, activation=activation, richness=richness, **network),
         data=SPHERE,
         rule=rule or wf.GradientDescent(),
-        optimiser=wf.SGD(rate, steps),
+        optimiser=optimiser or wf.SGD(rate, steps),
         record=wf.Record(every=every, neurons=0),
     )
 
@@ -123,6 +125,22 @@ CASES = {
         "richness": 0.7,
         **FEW,
     },
+}
+CASES |= {
+    "Langevin noise": {"optimiser": wf.SGD(0.2, 6, temperature=0.03, weight_decay=0.2), "every": 2},
+    "Langevin noise, feedback alignment": {
+        "rule": wf.FeedbackAlignment(0.5),
+        "optimiser": wf.SGD(0.2, 6, temperature=0.03, momentum=0.3),
+        "every": 2,
+    },
+    "momentum, minibatches, decay": {"optimiser": wf.SGD(0.2, 12, momentum=0.5, batch_size=2, weight_decay=0.1)},
+    "unequal widths, biases": {
+        "width_ratios": (2.0, 1.0),
+        "bias_variances": 0.2,
+        "train_biases": True,
+        "weight_variances": (1.2, 0.8, 1.0),
+    },
+    "gradient flow": {"optimiser": wf.GradientFlow(t_end=1.2, intervals=3), "every": 1},
 }
 QUICK = ("gradient descent, L = 2",)
 

@@ -41,9 +41,8 @@ class Span(eqx.Module):
         return inner(vectors, self.rows)
 
     def residual(self, vectors: Float[Array, "p s"]) -> Float[Array, "p s"]:
-        """What is left of the vectors outside the span. Projecting twice keeps rounding errors out."""
-        once = vectors - self.coordinates(vectors) @ self.rows
-        return once - self.coordinates(once) @ self.rows
+        """What is left of the vectors outside the span, up to rounding errors of their size."""
+        return vectors - self.coordinates(vectors) @ self.rows
 
     def appended(self, rows: Float[Array, "p s"], count: Int[Array, ""]) -> Span:
         """With the first `count` of the given orthonormal rows; the others must be zero."""
@@ -102,7 +101,7 @@ def new_directions(
     """Orthonormal directions of the vectors outside the span, strongest first, and how many there are.
 
     Directions along which the vectors have less than `tolerance` times their root mean square are left out: their
-    rows are zero.
+    rows are zero. Projecting again after normalising keeps rounding errors out.
     """
     rest = span.residual(vectors)
     values, axes = jnp.linalg.eigh(inner(rest, rest))

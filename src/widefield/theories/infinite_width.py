@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import psutil
 
 from .. import accuracy, check
 from ..conditioned import Conditioned
@@ -26,6 +27,7 @@ from .base import Theory
 
 if TYPE_CHECKING:
     from ..problem import Problem
+    from ..record import Record
     from ..session import Session
 
 LAZY_RICHNESS = 1e-6
@@ -37,7 +39,7 @@ _MOST_PARTICLES, _MOST_REPLICAS = 2**15, 64
 
 @dataclass(frozen=True)
 class InfiniteWidth(Theory, kind="infinite-width"):
-    """The limit of infinite width (dynamical mean field theory, BP22 eq. (10), BP23 eq. (5)), for discrete steps.
+    """The limit of infinite width (dynamical mean field theory, BP22 eq. (10), BP23 eq. (5)).
 
     Every number comes with a standard error. Two more are in `Trajectory.data.attrs`: `accuracy`, the largest relative
     standard error of outputs and kernels, and `bias`, how much the finite number of particles adds to that (if it was
@@ -210,12 +212,21 @@ class ConditionedStart(eqx.Module):
     def check_memory(self, observer: Observer, times: int, replicas: int) -> None:
         """Raise before starting what would not fit."""
         capacity = initial_capacity(self.program, self.tolerance)
+        if self._surely_fits(observer.record, capacity, times * replicas):
+            return
         state = eqx.filter_eval_shape(lambda: self.program.start(self._substrate(0, capacity, empty=True)))
         held = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state) if hasattr(leaf, "dtype"))
         # The state before a chunk of steps is kept until the chunk has succeeded, and the steps need room themselves.
         check.memory("particles", 3 * held, "reduce particles or samples, or raise rank_tolerance")
         needed = record_bytes(observer, state, times, replicas)
         check.memory("records", needed, "record less often (record.every) or fewer samples (record.samples)")
+
+    def _surely_fits(self, record: Record, capacity: int, records: int) -> bool:
+        """A bound that is quick to compute: measuring sizes exactly takes half a second."""
+        rows, layers = self.program.inputs.shape[0] * self.program.targets.shape[1], len(self.program.ratios)
+        neurons = self.particles if record.two_time or record.responses else record.neurons
+        most = records * 40 * layers * (rows**2 + rows * neurons) + 100 * layers * capacity * self.particles
+        return 8 * most < psutil.virtual_memory().available / 4
 
 
 @eqx.filter_jit
