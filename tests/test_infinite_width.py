@@ -285,6 +285,36 @@ def assert_responses(rule, name, rho, close):
         np.testing.assert_allclose(one.values[0, 0], found[3, 1], rtol=1e-12)
 
 
+def test_response_functions_of_a_linear_network_equal_the_closed_equations():
+    """a G and b Phi, with the factors that unequal widths and variances bring."""
+    options = {"width_ratios": (2.0, 0.5, 1.0), "weight_variances": (1.3, 0.8, 1.2, 0.7)}
+    problem = wf.Problem(
+        network=wf.MLP(hidden_layers=3, activation="linear", richness=1.2, **options),
+        data=wf.Data(X[:2], Y[:2]),
+        optimiser=wf.SGD(learning_rate=0.3, steps=3),
+        record=wf.Record(every=1, neurons=0, responses=True),
+    )
+    trajectory = wf.solve(problem, wf.InfiniteWidth(particles=256, replicas=2, rank_tolerance=1e-6))
+    kernel = X[:2] @ X[:2].T / 3
+    exact = linear_reference.sweep(kernel, Y[:2], depth=3, gamma0=1.2, eta=0.3, steps=3, **options)
+
+    def flat(name, layer):
+        return trajectory.two_time(name, layer).transpose("time", "sample", "time_", "sample_").values.reshape(8, 8)
+
+    for layer, factor in ((1, 2.0), (2, np.sqrt(0.5))):
+        variance = options["weight_variances"][layer]
+        gradients, features = flat("gradient_kernel", layer + 1), flat("feature_kernel", layer)
+        a, b = exact.a[layer - 1].reshape(8, 8), exact.b[layer].reshape(8, 8)
+        close = {"rtol": 0, "atol": 1e-6}
+        np.testing.assert_allclose(
+            flat("feature_response", layer) @ gradients, variance * factor * a @ gradients, **close
+        )
+        np.testing.assert_allclose(
+            flat("gradient_response", layer) @ features, variance / factor * b @ features, **close
+        )
+
+
+@pytest.mark.slow
 def test_response_functions_of_gradient_descent_against_quadrature():
     """a = <d phi / d r> and b = <d g / d u>, with its equal-time part, at every pair of times."""
     close = {"feature_response": ("a", 0, 8e-3), "gradient_response": ("b", 1, 3e-2)}

@@ -187,7 +187,8 @@ def _print_summary(trajectory: Trajectory) -> None:
         highlight=False,
     )
     ending = "" if trajectory.status == "complete" else f" ({trajectory.message})"
-    console.print(f"{trajectory.status}{ending}, {data.attrs['seconds']:.1f} s", highlight=False)
+    accuracy = f", largest error bar {data.attrs['accuracy']:.2%}" if data.attrs.get("accuracy", 0) > 0 else ""
+    console.print(f"{trajectory.status}{ending}, {data.attrs['seconds']:.1f} s{accuracy}", highlight=False)
     if not data.sizes["time"]:
         return
     table = Table()

@@ -22,9 +22,6 @@ from .theories.base import Theory
 if TYPE_CHECKING:
     from .runner import Outcome
 
-_DIRECTION = 1e-2
-"""Response functions are resolved along directions of at least this fraction of a field."""
-
 _KERNEL = ("layer", "sample", "output", "sample_", "output_")
 _DIMENSIONS: dict[str, tuple[str, ...]] = {
     "outputs": ("sample", "output"),
@@ -174,7 +171,8 @@ class Trajectory:
         Rows belong to time t, columns (`sample_`, ...) to time s. Needs `Record(two_time=True)`.
 
         With `Record(responses=True)` also response functions between layers `layer` and `layer` + 1, in the
-        normalisation W phi = u + a g, W^T g = r + b phi: "feature_response" a = <d phi(t) / d r(s)>,
+        normalisation W phi = u + a g, W^T g = r + b phi (variances of weights and ratios of widths included):
+        "feature_response" a = <d phi(t) / d r(s)>,
         "gradient_response" b = <d g(t) / d u(s)>, and for feedback alignment "pseudo_feature_response" c and
         "pseudo_gradient_response" d, the same with pseudo-gradients (BP23 eq. (5)). They are those of the theory if
         every step is recorded; where fields at different times are linearly dependent, and only products with
@@ -199,12 +197,17 @@ class Trajectory:
         return cls(data, problem, theory)
 
 
-def from_outcome(problem: Problem, theory: Theory, outcome: Outcome, seeds: Sequence[int]) -> Trajectory:
-    """Label the records of a run."""
+def from_outcome(
+    problem: Problem, theory: Theory, outcome: Outcome, seeds: Sequence[int], resolution: float = 1e-2
+) -> Trajectory:
+    """Label the records of a run.
+
+    Response functions are resolved along directions of at least the fraction `resolution` of a field.
+    """
     fields, plain = two_time.split(outcome.records)
     variables = {name: _labelled(name, value, problem) for name, value in plain.items()}
     variables |= two_time.factors(fields, exact=problem.rule.exact)
-    variables |= two_time.response_factors(fields, problem.network.ratios, _DIRECTION, exact=problem.rule.exact)
+    variables |= two_time.response_factors(fields, problem.network.ratios, resolution, exact=problem.rule.exact)
     samples, recorded = problem.samples, problem.recorded_samples
     variables["targets"] = (("sample", "output"), samples.y[:recorded])
     variables["input_kernel"] = (("sample", "sample_"), samples.kernel()[:recorded, :recorded])

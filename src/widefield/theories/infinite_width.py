@@ -172,7 +172,7 @@ class _Replicas:
         with double_precision():
             outcome = self.runner.run()
         theory = dataclasses.replace(self.theory, replicas=replicas)
-        answer = averaged(from_outcome(self.problem, theory, outcome, seeds))
+        answer = averaged(from_outcome(self.problem, theory, outcome, seeds, theory.rank_tolerance))
         return dataclasses.replace(answer, data=answer.data.assign_attrs(accuracy=accuracy.statistical(answer)))
 
 
