@@ -36,6 +36,11 @@ def timed(problem: wf.Problem, theory: wf.Theory) -> tuple[wf.Trajectory, float]
     return answer, time.perf_counter() - began
 
 
+def peak_memory() -> float:
+    """Largest memory of this process so far, in GiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
 def final(trajectory: wf.Trajectory, name: str, layer: int) -> Any:
     """A kernel at the last time."""
     return trajectory.mean(name).isel(time=-1).sel(layer=layer).values
@@ -138,7 +143,7 @@ def against_brute_force(reference: Reference, goal: float = 0.01) -> None:
 def growth_with_steps(counts: tuple[int, ...]) -> None:
     """Seconds against T; the slope of the logarithms."""
     table = Table(title="growth with the number of steps (P = 10, L = 3, tanh, one replica, S = 1024)")
-    for column in ("T", "seconds", "ms / step", "ranks"):
+    for column in ("T", "seconds", "ms / step", "ranks", "peak memory so far, GiB"):
         table.add_column(column, justify="right")
     base, seconds = default_problem(), []
     for steps in counts:
@@ -147,10 +152,10 @@ def growth_with_steps(counts: tuple[int, ...]) -> None:
         answer, spent = timed(problem, wf.InfiniteWidth(particles=1024, replicas=1))
         seconds.append(spent)
         ranks = answer.data["rank"].values[-1].astype(int).tolist()
-        table.add_row(str(steps), f"{spent:.2f}", f"{1e3 * spent / steps:.2f}", str(ranks))
+        table.add_row(str(steps), f"{spent:.2f}", f"{1e3 * spent / steps:.2f}", str(ranks), f"{peak_memory():.2f}")
     console.print(table)
     exponent = np.polyfit(np.log(counts), np.log(seconds), 1)[0]
-    console.print(f"seconds grow as T^{exponent:.2f}; what is held between steps does not grow with T")
+    console.print(f"seconds grow as T^{exponent:.2f}")
 
 
 def flow_against_steps() -> None:
@@ -189,7 +194,7 @@ def digits(samples: int, particles: int, replicas: int, rank_tolerance: float, s
     theory = wf.InfiniteWidth(particles=particles, replicas=replicas, rank_tolerance=rank_tolerance)
     answer = wf.solve(problem, theory, progress=False)
     seconds = time.perf_counter() - began
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    peak = peak_memory()
     ranks = answer.data["rank"].values[-1].round().astype(int).tolist()
     loss = f"{answer.data.loss.values[0]:.3g} to {answer.data.loss.values[-1]:.3g}"
     print(f"{samples} digits, S = {particles}, {replicas} replicas, tolerance {rank_tolerance:g}, T = {steps}:")

@@ -25,7 +25,7 @@ _SMALLEST = 1e-9
 
 
 class Pace(eqx.Module):
-    """What is remembered: the step that the last error suggests, the way of every array so far, evaluations made."""
+    """What is remembered: the step that the last error suggests, and the way of every array so far."""
 
     size: Float[Array, ""]
     travelled: dict[str, Float[Array, ""]]

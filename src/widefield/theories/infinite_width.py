@@ -121,7 +121,9 @@ class InfiniteWidth(Theory, kind="infinite-width"):
                 break
             ratio = (answer.data.attrs["accuracy"] / aim) ** 2
             replicas = min(_MOST_REPLICAS, max(replicas + 2, math.ceil(replicas * min(ratio, 4.0))))
-        settings = {"particles": particles, "rank_tolerance": rank_tolerance, "reached": int(reached <= wanted)}
+        settings: dict[str, Any] = {"particles": particles, "rank_tolerance": rank_tolerance}
+        settings["seconds"] = answer.data.attrs["seconds"] + coarse.data.attrs["seconds"]
+        settings["reached"] = int(reached <= wanted)
         answer = dataclasses.replace(answer, data=answer.data.assign_attrs(settings), theory=self)
         if reached > wanted:
             warnings.warn(
