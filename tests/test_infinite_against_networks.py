@@ -375,3 +375,55 @@ def check_textbook(richness=1.0):
 def test_richness_one_is_textbook_mup():
     assert check_textbook() < 4
     assert check_textbook(richness=1.15) > 8
+
+
+DIGITS = wf.data.digits(samples=12, classes=(0, 1, 2), test_samples=3)
+PAIRS = wf.data.sphere(samples=8, dimension=5, test_samples=3, seed=2)
+PARTS = {
+    "softmax, one pass, feedback alignment": {
+        "data": DIGITS,
+        "loss": wf.SoftmaxCrossEntropy(),
+        "rule": wf.FeedbackAlignment(0.5),
+        "optimiser": wf.SGD(0.1, 4, batch_size=3, one_pass=True),
+    },
+    "three outputs, direct feedback alignment": {
+        "data": DIGITS,
+        "rule": wf.DirectFeedbackAlignment(),
+        "optimiser": wf.SGD(0.05, 6),
+    },
+    "three outputs, Hebb, momentum": {
+        "data": DIGITS,
+        "rule": wf.Hebb(),
+        "optimiser": wf.SGD(0.02, 6, momentum=0.5),
+    },
+    "Huber loss, gated linear, minibatches": {
+        "data": PAIRS,
+        "loss": wf.Huber(),
+        "rule": wf.GatedLinear(),
+        "optimiser": wf.SGD(0.1, 6, batch_size=4),
+    },
+    "logistic loss, feedback alignment, decay": {
+        "data": PAIRS,
+        "loss": wf.Logistic(),
+        "rule": wf.FeedbackAlignment(0.0),
+        "optimiser": wf.SGD(0.2, 6, weight_decay=0.1),
+    },
+    "softmax, Langevin noise": {
+        "data": DIGITS,
+        "loss": wf.SoftmaxCrossEntropy(),
+        "optimiser": wf.SGD(0.1, 4, temperature=0.02),
+    },
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PARTS)
+def test_whatever_networks_can_be_trained_on_has_its_limit(name):
+    """Losses, outputs, batches and rules in combination, on training and test points: rms of z-scores near 1."""
+    network = wf.MLP(hidden_layers=2, activation="relu" if "gated" in name else "tanh")
+    problem = wf.Problem(network=network, record=wf.Record(every=2, neurons=0), **PARTS[name])
+    theory, real = wf.solve(problem, wf.InfiniteWidth(1024, 6)), wf.solve(problem, wf.FiniteWidth(512, seeds=24))
+    for variable in ("outputs", "test_outputs", "feature_kernel", "gradient_kernel", "alignment_kernel"):
+        off = (theory.mean(variable) - real.mean(variable)).isel(time=-1)
+        error = np.hypot(theory.standard_error(variable), real.standard_error(variable)).isel(time=-1)
+        assert float(np.sqrt(((off / error) ** 2).where(error > 1e-12).mean())) < 2, variable
