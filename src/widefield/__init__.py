@@ -1,6 +1,6 @@
 """Predict what wide neural networks do, from a few neurons to infinite width, and check it on real networks."""
 
-from . import activations, data, plots
+from . import activations, data, kernels, plots
 from ._version import __version__
 from .data import Data
 from .errors import Diverged, FileProblem, Interrupted, InvalidInput, NotAccurate, UnknownName, WidefieldError
@@ -58,6 +58,7 @@ __all__ = [
     "__version__",
     "activations",
     "data",
+    "kernels",
     "plots",
     "solve",
 ]

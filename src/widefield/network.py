@@ -61,8 +61,12 @@ class MLP(Described, family="network", kind="mlp"):
         put(self, "richness", check.number("richness", self.richness, least=0.0))
         if self.outputs is not None:
             put(self, "outputs", check.integer("outputs", self.outputs, least=1))
-        put(self, "weight_variances", self._per_layer("weight_variances", above=0.0))
-        put(self, "bias_variances", self._per_layer("bias_variances", least=0.0))
+        for name, bounds in (("weight_variances", {"above": 0.0}), ("bias_variances", {"least": 0.0})):
+            value = getattr(self, name)
+            if isinstance(value, list | tuple):
+                put(self, name, per_layer(name, value, self.hidden_layers, **bounds))
+            else:
+                put(self, name, check.number(name, value, **bounds))
         check.flag("train_biases", self.train_biases)
         check.flag("centred", self.centred)
         check.choice("parameterisation", self.parameterisation, PARAMETERISATIONS)
@@ -71,17 +75,6 @@ class MLP(Described, family="network", kind="mlp"):
             if len(ratios) != self.hidden_layers:
                 raise InvalidInput(f"width_ratios has {len(ratios)} entries; hidden_layers = {self.hidden_layers}")
             put(self, "width_ratios", ratios)
-
-    def _per_layer(self, name: str, **bounds: float) -> float | tuple[float, ...]:
-        value = getattr(self, name)
-        if not isinstance(value, list | tuple):
-            return check.number(name, value, **bounds)
-        if len(value) != self.hidden_layers + 1:
-            raise InvalidInput(
-                f"{name} has {len(value)} entries; a network with hidden_layers = {self.hidden_layers} has "
-                f"{self.hidden_layers + 1} weight layers (the input layer first, the readout last)"
-            )
-        return tuple(check.number(name, item, **bounds) for item in value)
 
     @property
     def phi(self) -> Activation:
@@ -119,6 +112,18 @@ class MLP(Described, family="network", kind="mlp"):
         if self.parameterisation == "mean-field":
             return self.richness
         return self.richness / math.sqrt(last_width)
+
+
+def per_layer(name: str, value: Any, hidden_layers: int, **bounds: float) -> tuple[float, ...]:
+    """One number for each of the L + 1 layers of weights, from a list of them or from one number for all."""
+    if not isinstance(value, list | tuple):
+        return (check.number(name, value, **bounds),) * (hidden_layers + 1)
+    if len(value) != hidden_layers + 1:
+        raise InvalidInput(
+            f"{name} has {len(value)} entries; a network with hidden_layers = {hidden_layers} has "
+            f"{hidden_layers + 1} weight layers (the input layer first, the readout last)"
+        )
+    return tuple(check.number(name, item, **bounds) for item in value)
 
 
 def _sequence(value: Any) -> tuple[Any, ...]:

@@ -67,6 +67,16 @@ class LearningRule(Described, family="rule"):
         """Whether pseudo-gradients pass through the transposes of the initial weights."""
         return self.exact
 
+    @property
+    def transmission(self) -> float:
+        """How much of a gradient the pseudo-gradient keeps on its way down a layer, before learning (BP23 Table 2)."""
+        return 1.0 if self.exact else 0.0
+
+    @property
+    def gated(self) -> bool:
+        """Whether frozen gates take the place of the nonlinearity."""
+        return False
+
     def frozen(self, network: MLP, inputs: int, outputs: int, substrate: Substrate) -> tuple[Weights, Substrate]:
         """Draw the rule's frozen randomness: vectors that are returned, matrices that join the substrate."""
         del network, inputs, outputs
@@ -131,6 +141,11 @@ class FeedbackAlignment(LearningRule, kind="feedback-alignment"):
         """Through rho W(0)."""
         return self.correlation != 0
 
+    @property
+    def transmission(self) -> float:
+        """The correlation rho."""
+        return self.correlation
+
     def frozen(self, network: MLP, inputs: int, outputs: int, substrate: Substrate) -> tuple[Weights, Substrate]:
         """The feedback matrices, and the feedback from the outputs."""
         del inputs
@@ -180,6 +195,11 @@ class GatedLinear(GradientDescent, kind="gated-linear"):
     phi(h) becomes phi'(m) h and phi'(h) becomes phi'(m), in every layer; the M^l have entries N(0, 1) and are
     independent (BP23 eq. (3)). With activation "relu" the gates are 1 where m > 0 and 0 elsewhere.
     """
+
+    @property
+    def gated(self) -> bool:
+        """Frozen gates."""
+        return True
 
     def frozen(self, network: MLP, inputs: int, outputs: int, substrate: Substrate) -> tuple[Weights, Substrate]:
         """The gates' weights."""

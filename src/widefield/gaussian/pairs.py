@@ -1,0 +1,138 @@
+"""Averages over all pairs of many samples, from what is prepared once for every sample."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ..activations import Activation
+from . import hermite
+from .averages import average, average_product
+from .kernels import slope_square, square
+from .nested import Floats, Function
+
+_TOLERANCE = 1e-12
+
+
+class Profile(eqx.Module):
+    """A function f at the variance of every sample: <f^2>, and its Hermite series unless something else is used."""
+
+    variances: Float[Array, " p"]
+    square: Float[Array, " p"]
+    series: hermite.Series | None
+
+    def __getitem__(self, samples: slice) -> Profile:
+        """Some of the samples."""
+        chosen = None if self.series is None else self.series[samples]
+        return Profile(self.variances[samples], self.square[samples], chosen)
+
+
+def profile(f: Function, variances: Floats, kinks: Sequence[float]) -> Profile:
+    """Prepare any function. Series need nodes that all samples share, so that kinks must be at zero."""
+    series = hermite.series(f, variances, kink=bool(kinks)) if all(kink == 0 for kink in kinks) else None
+    squares = series.square if series is not None else average(lambda z: f(z) ** 2, variances, kinks=kinks)
+    return Profile(jnp.asarray(variances), jnp.asarray(squares), series)
+
+
+def products(
+    f: Function, g: Function, left: Profile, k12: Float[Array, "p q"], right: Profile, kinks: Sequence[float]
+) -> Float[Array, "p q"]:
+    """<f(z1) g(z2)> of all pairs with covariances k12, for the profiles `left` of f and `right` of g."""
+    values, error = _products(left, k12, right)
+    return _mended(f, g, left, k12, right, kinks, values, error)
+
+
+class Moments(eqx.Module):
+    """<s s> and <s' s'> of an activation for all pairs: closed forms where there are any, else series or integrals."""
+
+    activation: Activation = eqx.field(static=True)
+
+    def profiles(self, variances: Floats) -> tuple[Profile, Profile]:
+        """Of s and s'."""
+        found = []
+        for order, (closed, diagonal) in enumerate(zip(self._closed, (square, slope_square), strict=True)):
+            if closed is None:
+                found.append(profile(self.activation.derivative(order), variances, self.activation.kinks))
+            else:
+                squares = jnp.asarray(diagonal(self.activation, variances))
+                found.append(Profile(jnp.asarray(variances), squares, None))
+        return found[0], found[1]
+
+    def pairs(
+        self, left: tuple[Profile, Profile], k12: Float[Array, "p q"], right: tuple[Profile, Profile], *, same: bool
+    ) -> tuple[Float[Array, "p q"], Float[Array, "p q"]]:
+        """Both averages; `same` says that left and right are the same samples in the same order."""
+        values, errors = _evaluate(self, left, k12, right, same)
+        for order, closed in enumerate(self._closed):
+            if closed is None:
+                f = self.activation.derivative(order)
+                sides = (left[order], k12, right[order])
+                values[order] = _mended(f, f, *sides, self.activation.kinks, values[order], errors[order], same=same)
+        return values[0], values[1]
+
+    @property
+    def _closed(self) -> tuple[Any, Any]:
+        return self.activation.feature_moment, self.activation.slope_moment
+
+
+@eqx.filter_jit
+def _evaluate(
+    moments: Moments, left: tuple[Profile, Profile], k12: Array, right: tuple[Profile, Profile], same: bool
+) -> tuple[list[Array], list[Array]]:
+    values, errors = [], []
+    for order, closed in enumerate(moments._closed):
+        rows, columns = left[order], right[order]
+        if closed is None:
+            value, error = _products(rows, k12, columns, same=same)
+        else:
+            found = closed(rows.variances[:, None], k12, columns.variances[None, :])
+            value, error = jnp.broadcast_to(found, k12.shape), jnp.zeros(())
+        values.append(value)
+        errors.append(error)
+    return values, errors
+
+
+@eqx.filter_jit
+def _products(left: Profile, k12: Array, right: Profile, *, same: bool = False) -> tuple[Array, Array]:
+    """By series, as far as they are accurate; the same sample twice has a square, whatever the series says."""
+    if left.series is None or right.series is None:
+        return jnp.zeros_like(k12), jnp.full((), jnp.inf)
+    correlation = _correlation(left.variances, k12, right.variances, same=same)
+    values, error = hermite.product(left.series, right.series, correlation)
+    return values.at[jnp.diag_indices(len(k12))].set(left.square) if same else values, error
+
+
+def _mended(
+    f: Function,
+    g: Function,
+    left: Profile,
+    k12: Array,
+    right: Profile,
+    kinks: Sequence[float],
+    values: Array,
+    error: Array,
+    *,
+    same: bool = False,
+) -> Array:
+    """With integrals in the place of values that might not be accurate."""
+    if float(error) <= _TOLERANCE:
+        return values
+    bad = np.ones(k12.shape, bool)
+    if left.series is not None and right.series is not None:
+        correlation = _correlation(left.variances, k12, right.variances, same=same)
+        bad = hermite.doubtful(left.series, right.series, correlation, _TOLERANCE)
+    rows, columns = np.nonzero(bad)
+    covariances = [np.asarray(left.variances)[rows], np.asarray(k12)[bad], np.asarray(right.variances)[columns]]
+    return values.at[rows, columns].set(average_product(f, g, *covariances, kinks=kinks))
+
+
+def _correlation(k11: Array, k12: Array, k22: Array, *, same: bool) -> Array:
+    """Zero where it is undefined, and on the diagonal where it is not needed."""
+    root = jnp.sqrt(k11)[:, None] * jnp.sqrt(k22)[None, :]
+    correlation = jnp.clip(jnp.where(root > 0, k12 / jnp.where(root > 0, root, 1.0), 0.0), -1.0, 1.0)
+    return correlation.at[jnp.diag_indices(len(k12))].set(0.0) if same else correlation

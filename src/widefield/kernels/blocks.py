@@ -1,0 +1,47 @@
+"""Large matrices over pairs of samples, a block at a time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import check
+from ..precision import double_precision
+
+BLOCK = 512
+"""Rows and columns of a block: what a block needs then fits into the processor's cache."""
+
+Floats = NDArray[np.float64]
+Compute = Callable[[slice, slice], tuple[Any, ...]]
+
+
+def assemble(
+    compute: Compute, shape: tuple[int, int], count: int, block: int, *, symmetric: bool
+) -> tuple[Floats, ...]:
+    """Fill `count` matrices from `compute(rows, columns)`; blocks below the diagonal of symmetric ones are copied."""
+    check.memory("kernels", 8 * count * shape[0] * shape[1], "use fewer samples, or ask for parts of the kernel")
+    results = tuple(np.empty(shape) for _ in range(count))
+    rows, columns = (_slices(length, block) for length in shape)
+    tasks = [(a, b) for a in rows for b in columns if not symmetric or a.start <= b.start]
+
+    def fill(task: tuple[slice, slice]) -> None:
+        with double_precision():
+            for result, value in zip(results, compute(*task), strict=True):
+                result[task] = value
+                if symmetric and task[0] != task[1]:
+                    result[task[1], task[0]] = np.asarray(value).T
+
+    with ThreadPoolExecutor(min(len(tasks), os.cpu_count() or 1)) as pool:
+        list(pool.map(fill, tasks))
+    return results
+
+
+def _slices(length: int, block: int) -> list[slice]:
+    # Of nearly equal size, for few shapes have to be compiled.
+    size = -(-length // -(-length // block))
+    return [slice(start, min(start + size, length)) for start in range(0, length, size)]

@@ -1,0 +1,234 @@
+"""Kernels of infinitely wide networks before they learn: NNGP, NTK, and the kernels of every layer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jaxtyping import Array, Float
+from numpy.typing import ArrayLike, NDArray
+
+from .. import check
+from ..errors import InvalidInput
+from ..gaussian.pairs import Moments, Profile
+from ..network import MLP, per_layer
+from ..precision import double_precision
+from ..rules import GradientDescent, LearningRule
+from .blocks import BLOCK, assemble
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """The two kernels of a network between its rows and columns of inputs."""
+
+    nngp: Floats
+    """Covariance of gamma times the outputs over networks: sigma_L^2 Phi^L + beta_L^2."""
+
+    ntk: Floats
+    """The (effective) neural tangent kernel: df/dt = K Delta."""
+
+
+@dataclass(frozen=True)
+class LayerKernels:
+    """Kernels of every hidden layer, arrays (layer, row, column)."""
+
+    feature: Floats
+    """Phi^l = <phi phi>."""
+
+    slope: Floats
+    """<phi' phi'>."""
+
+    gradient: Floats
+    """G^l = <g g>."""
+
+    alignment: Floats
+    """<g gt> of gradients and pseudo-gradients."""
+
+    nngp: Floats
+    ntk: Floats
+
+
+@dataclass(frozen=True)
+class StaticKernel:
+    """The kernels that a network of infinite width has at initialisation and, in the lazy limit, keeps.
+
+    With K^0 = x x^T / D, variances sigma_l^2, beta_l^2 of weights and biases (PDLT eqs. (4.118), (9.5); BP23 Table 2),
+
+        K^1 = sigma_0^2 K^0 + beta_0^2        K^{l+1} = sigma_l^2 Phi^l + beta_l^2        Phi^l = <phi phi>_{K^l}
+        T^0 = w_0 K^0 + b_0                   T^l = w_l Phi^l + b_l + rho sigma_l^2 <phi' phi'>_{K^l} T^{l-1}
+
+    the NNGP kernel is K^{L+1} and the NTK T^L. rho is 1 for gradient descent, the feedback's correlation for feedback
+    alignment and 0 for direct feedback alignment and Hebb's rule; gated linear networks have Phi^l = Gamma K^l and
+    Gamma = <phi'(m) phi'(m)>, m ~ N(0, K^0), in place of <phi' phi'>.
+
+    Called with inputs (rows of x, and of x2 if they differ) it returns both kernels, accurate to about 1e-12 of the
+    diagonal. Large sets are computed in blocks, with little memory beyond the result, and half of a symmetric kernel
+    is computed once.
+
+    >>> kernel = StaticKernel(MLP(hidden_layers=2, activation="relu", weight_variances=2.0))
+    >>> print(kernel(np.eye(2)).nngp.round(6))
+    [[1.       0.493731]
+     [0.493731 1.      ]]
+
+    Args:
+        network: its richness, widths and parameterisation do not matter here.
+        rule: whose effective NTK is wanted.
+        weight_rates: w_l, relative learning rates of the weights of every layer; one number or L + 1.
+        bias_rates: b_l, the same for biases; None is 1 if the network trains its biases and 0 if not.
+    """
+
+    network: MLP
+    rule: LearningRule = field(default_factory=GradientDescent)
+    weight_rates: float | tuple[float, ...] = 1.0
+    bias_rates: float | tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        """Check the rates."""
+        put: Any = object.__setattr__
+        depth = self.network.hidden_layers
+        biases = float(self.network.train_biases) if self.bias_rates is None else self.bias_rates
+        put(self, "weight_rates", per_layer("weight_rates", self.weight_rates, depth, least=0.0))
+        put(self, "bias_rates", per_layer("bias_rates", biases, depth, least=0.0))
+
+    def __call__(self, x: ArrayLike, x2: ArrayLike | None = None, *, block: int = BLOCK) -> Kernels:
+        """Both kernels between the rows of x and those of x2 (of x, if there is no x2)."""
+        left, right = _inputs(x, x2)
+        check.integer("block", block, least=1)
+        with double_precision():
+            return self._blocks(left, right, block)
+
+    def _blocks(self, left: Floats, right: Floats | None, block: int) -> Kernels:
+        rows = _Rows(left, self._profiles(np.mean(left**2, axis=1)))
+        columns = rows if right is None else _Rows(right, self._profiles(np.mean(right**2, axis=1)))
+
+        def compute(first: slice, second: slice) -> tuple[Array, Array]:
+            same = right is None and first == second
+            *_, last = self._layers(rows[first], columns[second], same=same)
+            return last.k, last.tangent
+
+        shape = (len(left), len(left if right is None else right))
+        nngp, ntk = assemble(compute, shape, 2, block, symmetric=right is None)
+        return Kernels(nngp, _finite(self.network, ntk))
+
+    def layers(self, x: ArrayLike, x2: ArrayLike | None = None) -> LayerKernels:
+        """Kernels of every layer."""
+        left, right = _inputs(x, x2)
+        with double_precision():
+            rows = _Rows(left, self._profiles(np.mean(left**2, axis=1)))
+            columns = rows if right is None else _Rows(right, self._profiles(np.mean(right**2, axis=1)))
+            return self._collected(list(self._layers(rows, columns, same=right is None)))
+
+    def by_angle(self, angles: ArrayLike) -> xr.Dataset:
+        """Kernels between two inputs with |x|^2 = D as functions of the angle between them.
+
+        Variables nngp, ntk over `angle`, and feature_kernel, gradient_kernel over `layer` and `angle`.
+        """
+        theta = check.array("angles", angles, ndim=1)
+        x = np.sqrt(2.0) * np.stack([np.cos(theta), np.sin(theta)], axis=1)
+        found = self.layers(np.sqrt(2.0) * np.array([[1.0, 0.0]]), x)
+        variables: dict[str, Any] = {"nngp": ("angle", found.nngp[0]), "ntk": ("angle", found.ntk[0])}
+        layered = {"feature_kernel": found.feature, "gradient_kernel": found.gradient}
+        variables |= {name: (("layer", "angle"), value[:, 0]) for name, value in layered.items()}
+        return xr.Dataset(variables, {"angle": theta, "layer": np.arange(1, self.network.hidden_layers + 1)})
+
+    def _collected(self, found: list[_Layer]) -> LayerKernels:
+        feature, slope = (np.stack([np.asarray(getattr(f, name)) for f in found[1:]]) for name in ("feature", "slope"))
+        gradient, alignment = np.empty_like(slope), np.empty_like(slope)
+        above = through = np.ones_like(slope[0])
+        for layer in range(len(slope), 0, -1):
+            change = self.network.weight_scales[layer] ** 2 * slope[layer - 1]
+            above, through = above * change, self.rule.transmission * through * change
+            gradient[layer - 1], alignment[layer - 1] = above, through
+        last = found[-1]
+        ntk = _finite(self.network, np.asarray(last.tangent))
+        return LayerKernels(feature, slope, gradient, alignment, np.asarray(last.k), ntk)
+
+    def _profiles(self, norms: Floats) -> list[tuple[Profile, Profile]]:
+        """Of features and slopes at every layer, for samples of |x|^2 / D = norms."""
+        network, found = self.network, []
+        if self.rule.gated:
+            return [self._moments.profiles(norms)]
+        variance = network.weight_scales[0] ** 2 * norms + network.bias_scales[0] ** 2
+        for layer in range(1, network.hidden_layers + 1):
+            found.append(self._moments.profiles(variance))
+            square = np.asarray(found[-1][0].square)
+            variance = network.weight_scales[layer] ** 2 * square + network.bias_scales[layer] ** 2
+        return found
+
+    @property
+    def _moments(self) -> Moments:
+        return Moments(self.network.phi)
+
+    def _layers(self, rows: _Rows, columns: _Rows, *, same: bool) -> Iterator[_Layer]:
+        """The recursions above, from the inputs up."""
+        network, k0 = self.network, jnp.asarray(rows.inputs @ columns.inputs.T / rows.inputs.shape[1])
+        constants = self._constants(0)
+        layer = _Layer(k0, k0, constants[0] * k0 + constants[1], constants[2] * k0 + constants[3])
+        gates = self._moments.pairs(rows.profiles[0], k0, columns.profiles[0], same=same)[1] if self.rule.gated else k0
+        yield layer
+        for number in range(1, network.hidden_layers + 1):
+            if self.rule.gated:
+                feature, slope = gates * layer.k, gates
+            else:
+                profiles = rows.profiles[number - 1], columns.profiles[number - 1]
+                feature, slope = self._moments.pairs(profiles[0], layer.k, profiles[1], same=same)
+            k, tangent = _advance(feature, slope, layer.tangent, *self._constants(number))
+            layer = _Layer(feature, slope, k, tangent)
+            yield layer
+
+    def _constants(self, layer: int) -> tuple[float, ...]:
+        """sigma_l^2, beta_l^2, w_l, b_l and rho."""
+        variances = self.network.weight_scales[layer] ** 2, self.network.bias_scales[layer] ** 2
+        return *variances, self.weight_rates[layer], self.bias_rates[layer], self.rule.transmission  # type: ignore[index]
+
+
+@jax.jit
+def _advance(
+    feature: Array, slope: Array, tangent: Array, weights: Any, biases: Any, weight_rate: Any, bias_rate: Any, rho: Any
+) -> tuple[Array, Array]:
+    """K^{l+1} and T^l."""
+    return weights * feature + biases, weight_rate * feature + bias_rate + rho * weights * slope * tangent
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """Phi^l, <phi' phi'>, K^{l+1} and T^l between rows and columns."""
+
+    feature: Float[Array, "p q"]
+    slope: Float[Array, "p q"]
+    k: Float[Array, "p q"]
+    tangent: Float[Array, "p q"]
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Inputs and what the activation does at each, layer by layer."""
+
+    inputs: Floats
+    profiles: list[tuple[Profile, Profile]]
+
+    def __getitem__(self, samples: slice) -> _Rows:
+        return _Rows(self.inputs[samples], [(f[samples], s[samples]) for f, s in self.profiles])
+
+
+def _inputs(x: ArrayLike, x2: ArrayLike | None) -> tuple[Floats, Floats | None]:
+    left = check.array("x", x, ndim=2)
+    right = None if x2 is None else check.array("x2", x2, ndim=2)
+    if 0 in left.shape or (right is not None and 0 in right.shape):
+        raise InvalidInput(f"x has shape {left.shape}: at least one sample and one dimension are needed")
+    if right is not None and right.shape[1] != left.shape[1]:
+        raise InvalidInput(f"x has shape {left.shape} and x2 has shape {right.shape}: they need as many columns")
+    return left, right
+
+
+def _finite(network: MLP, ntk: Floats) -> Floats:
+    if not np.all(np.isfinite(ntk)):
+        raise InvalidInput(f"activation = {network.activation!r} has no neural tangent kernel: it is infinite")
+    return ntk
