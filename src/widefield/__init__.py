@@ -20,7 +20,7 @@ from .rules import (
 )
 from .schedules import Cosine, Piecewise, PowerDecay
 from .solving import solve
-from .theories import FiniteWidth, InfiniteWidth, Theory
+from .theories import FiniteWidth, GradientIndependence, InfiniteWidth, Lazy, Perturbative, Theory
 from .trajectory import Trajectory
 
 __all__ = [
@@ -36,15 +36,18 @@ __all__ = [
     "GatedLinear",
     "GradientDescent",
     "GradientFlow",
+    "GradientIndependence",
     "Hebb",
     "Huber",
     "InfiniteWidth",
     "Interrupted",
     "InvalidInput",
+    "Lazy",
     "LearningRule",
     "Logistic",
     "Loss",
     "NotAccurate",
+    "Perturbative",
     "Piecewise",
     "PowerDecay",
     "Problem",

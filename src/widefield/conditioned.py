@@ -195,7 +195,7 @@ class Conditioned(Substrate):
         answer, substrate = self._ask(name, self.matrices[name].value.weight, rows, transposed=False)
         matrix = substrate.matrices[name]
         coordinates = answer.coordinates if matrix.right is None else matrix.right.coordinates(rows)
-        image = _composed(answer, matrix, coordinates @ matrix.value.core.T, matrix.left, transposed=False)
+        image = composed(answer, matrix, coordinates @ matrix.value.core.T, matrix.left, transposed=False)
         return image.reshape(*vectors.shape[:-1], -1), substrate
 
     def apply_transpose(
@@ -211,7 +211,7 @@ class Conditioned(Substrate):
         matrix = substrate.matrices[name]
         coordinates = answer.coordinates if matrix.left is None else matrix.left.coordinates(rows)
         learned = coordinates @ matrix.value.core / self._factor(matrix)
-        image = _composed(answer, matrix, learned, matrix.right, transposed=True)
+        image = composed(answer, matrix, learned, matrix.right, transposed=True)
         return image.reshape(*vectors.shape[:-1], -1), substrate
 
     def initial_transpose(
@@ -220,7 +220,7 @@ class Conditioned(Substrate):
         """W(0)^T u / sqrt(n_t) for every row u."""
         rows, weight = vectors.reshape(-1, vectors.shape[-1]), self.matrices[name].value.weight
         answer, substrate = self._ask(name, jnp.zeros_like(weight).at[0].set(1.0), rows, transposed=True)
-        image = _composed(answer, substrate.matrices[name], None, None, transposed=True)
+        image = composed(answer, substrate.matrices[name], None, None, transposed=True)
         return image.reshape(*vectors.shape[:-1], -1), substrate
 
     def _feedback(
@@ -230,10 +230,10 @@ class Conditioned(Substrate):
         weight = self.matrices[partner].value.weight
         initial = jnp.zeros_like(weight).at[0].set(correlation)
         own, substrate = self._ask(partner, initial, rows, transposed=True)
-        image = _composed(own, substrate.matrices[partner], None, None, transposed=True)
+        image = composed(own, substrate.matrices[partner], None, None, transposed=True)
         rest = jnp.full(1, math.sqrt(1 - correlation**2))
         other, substrate = substrate._ask(fresh, rest, rows, transposed=True)
-        return image + _composed(other, substrate.matrices[fresh], None, None, transposed=True), substrate
+        return image + composed(other, substrate.matrices[fresh], None, None, transposed=True), substrate
 
     def _factor(self, matrix: ConditionedMatrix) -> float:
         """sqrt(n_s/n_t)."""
@@ -285,7 +285,7 @@ class Conditioned(Substrate):
         return self.with_values({name: Value(value.weight.at[1 + step].add(amount), value.core)})
 
 
-def _composed(
+def composed(
     answer: Answer, matrix: ConditionedMatrix, learned: Array | None, span: Span | None, *, transposed: bool
 ) -> Float[Array, "p m"]:
     """noise + response R + learned (coordinates in `span`, or along R too if that is None)."""

@@ -15,10 +15,12 @@ from jaxtyping import Array, Float
 
 from . import check
 from .describe import Described
+from .errors import InvalidInput
 from .fields import Backward, Forward, Gradients, State, Weights
 
 if TYPE_CHECKING:
     from .activations import Activation
+    from .kernels.static import LayerKernels
     from .matrices import Substrate
     from .network import MLP
 
@@ -70,7 +72,13 @@ class LearningRule(Described, family="rule"):
     @property
     def transmission(self) -> float:
         """How much of a gradient the pseudo-gradient keeps on its way down a layer, before learning (BP23 Table 2)."""
-        return 1.0 if self.exact else 0.0
+        if self.exact:
+            return 1.0
+        raise InvalidInput(f"rule = {self.kind!r} does not define `transmission`, so that its static NTK is unknown")
+
+    def static_pseudo_kernel(self, layers: LayerKernels, errors: Float[Array, "t p c"]) -> Float[Array, "t l p c p c"]:
+        """<gtilde gtilde> before learning, at outputs that give these errors: as for gradients, in distribution."""
+        return _for_outputs(jnp.asarray(layers.gradient), errors)
 
     @property
     def gated(self) -> bool:
@@ -171,6 +179,15 @@ class FeedbackAlignment(LearningRule, kind="feedback-alignment"):
 class DirectFeedbackAlignment(LearningRule, kind="direct-feedback-alignment"):
     """gtilde^l = phi'(h^l) zeta^l: one frozen N(0, 1) vector for every layer and output (BP23 eq. (3))."""
 
+    @property
+    def transmission(self) -> float:
+        """Pseudo-gradients know nothing of the weights yet."""
+        return 0.0
+
+    def static_pseudo_kernel(self, layers: LayerKernels, errors: Float[Array, "t p c"]) -> Float[Array, "t l p c p c"]:
+        """<phi' phi'>."""
+        return _for_outputs(jnp.asarray(layers.slope), errors)
+
     def frozen(self, network: MLP, inputs: int, outputs: int, substrate: Substrate) -> tuple[Weights, Substrate]:
         """The feedback vectors."""
         del inputs
@@ -226,9 +243,25 @@ class GatedLinear(GradientDescent, kind="gated-linear"):
 class Hebb(LearningRule, kind="hebb"):
     """gtilde^l_c = Delta_c phi(h^l): presynaptic times postsynaptic activity times |Delta|^2 (BP23 eq. (3))."""
 
+    @property
+    def transmission(self) -> float:
+        """Pseudo-gradients know nothing of the weights yet."""
+        return 0.0
+
+    def static_pseudo_kernel(self, layers: LayerKernels, errors: Float[Array, "t p c"]) -> Float[Array, "t l p c p c"]:
+        """Delta Delta <phi phi>."""
+        kernel: Array = jnp.einsum("lpq,tpa,tqb->tlpaqb", layers.feature, errors, errors)
+        return kernel
+
     def pseudo_gradient(
         self, signal: Float[Array, "p k c"], errors: Float[Array, "p c"], forward: Forward, state: State
     ) -> tuple[Gradients, State]:
         """The activity, modulated by the error."""
         modulation = jnp.einsum("pkc,pc->pk", signal, errors)[:, :, None]
         return tuple(modulation * features[:, None, :] for features in forward.features), state
+
+
+def _for_outputs(kernel: Float[Array, "l p p"], errors: Float[Array, "t p c"]) -> Float[Array, "t l p c p c"]:
+    """The same kernel for every output, none between outputs, at all times."""
+    outputs = jnp.einsum("lpq,ab->lpaqb", kernel, jnp.eye(errors.shape[-1]))
+    return jnp.broadcast_to(outputs, (len(errors), *outputs.shape))

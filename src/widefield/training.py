@@ -51,7 +51,7 @@ class Program(eqx.Module):
         """Draw all weights."""
         depth, scales = self.network.hidden_layers, self.network.weight_scales
         inputs, outputs = self.inputs.shape[1], self.targets.shape[1]
-        weights: Weights = {}
+        weights: Weights = self.beside()
         first, substrate = substrate.gaussian("input", 0, inputs)
         last, substrate = substrate.gaussian("readout", depth - 1, outputs)
         weights["input"], weights["readout"] = scales[0] * first, scales[-1] * last
@@ -66,7 +66,7 @@ class Program(eqx.Module):
             )
         if self.network.has_biases:
             for layer, scale in enumerate(self.network.bias_scales, 1):
-                # The output's bias is kept as a vector over the last layer whose mean counts: see `_outputs`.
+                # The output's bias is kept as a vector over the last layer whose mean counts: see `outputs`.
                 population, count = (layer - 1, 1) if layer <= depth else (depth - 1, outputs)
                 bias, substrate = substrate.gaussian(bias_name(layer), population, count)
                 weights[bias_name(layer)] = scale * bias
@@ -79,6 +79,10 @@ class Program(eqx.Module):
             return state
         forward, state = self.forward(state, slice(None))
         return dataclasses.replace(state, initial_outputs=forward.outputs)
+
+    def beside(self) -> Weights:
+        """What else learns beside the weights."""
+        return {}
 
     def forward(self, state: State, rows: Rows) -> tuple[Forward, State]:
         """Fields and outputs of some of the samples (BP22 eq. (1))."""
@@ -97,15 +101,16 @@ class Program(eqx.Module):
             preactivations.append(h)
             features.append(feature)
             slopes.append(slope)
-        outputs = self._outputs(features[-1], weights) - state.initial_outputs[rows]
+        outputs = self.outputs(features[-1], state, rows)
         return Forward(tuple(preactivations), tuple(features), tuple(slopes), outputs), state.on(substrate)
 
-    def _outputs(self, features: Float[Array, "p n"], weights: Weights) -> Float[Array, "p c"]:
+    def outputs(self, features: Float[Array, "p n"], state: State, rows: Rows) -> Float[Array, "p c"]:
         """f = [<w, phi(h^L)> + <b^L, 1>] / gamma_0: the output's bias reads a constant feature."""
-        outputs = inner(features, weights["readout"])
+        outputs = inner(features, state.weights["readout"])
         if self.network.has_biases:
-            outputs = outputs + jnp.mean(weights[bias_name(self.network.hidden_layers + 1)], axis=1)[None, :]
-        return outputs / self.richness
+            bias = state.weights[bias_name(self.network.hidden_layers + 1)]
+            outputs = outputs + jnp.mean(bias, axis=1)[None, :]
+        return outputs / self.richness - state.initial_outputs[rows]
 
     def errors(self, outputs: Float[Array, "p c"], targets: Float[Array, "p c"]) -> Float[Array, "p c"]:
         """Delta of every sample, with its weight in the total loss."""
@@ -197,14 +202,16 @@ def bias_name(layer: int) -> str:
     return f"bias {layer}"
 
 
-def compile_problem(problem: Problem, richness: float, ratios: tuple[float, ...], dtype: str) -> Program:
+def compile_problem(
+    problem: Problem, richness: float, ratios: tuple[float, ...], dtype: str, kind: type[Program] = Program
+) -> Program:
     """Put the arrays of a problem where the program needs them.
 
-    `richness` is the gamma_0 and `ratios` the N_l/N_L that apply at the width in question.
+    `richness` is the gamma_0 and `ratios` the N_l/N_L that apply at the width in question; `kind` is the program.
     """
     train, test = problem.samples.reduced()
     batches = problem.optimiser.batches(problem.samples.samples)
-    return Program(
+    return kind(
         inputs=jnp.concatenate([jnp.asarray(train, dtype), jnp.asarray(test, dtype)]),
         targets=jnp.asarray(problem.samples.y, dtype),
         rates=jnp.asarray(problem.optimiser.rates(), dtype),

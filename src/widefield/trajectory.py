@@ -208,34 +208,61 @@ def from_outcome(
     variables = {name: _labelled(name, value, problem) for name, value in plain.items()}
     variables |= two_time.factors(fields, exact=problem.rule.exact)
     variables |= two_time.response_factors(fields, problem.network.ratios, resolution, exact=problem.rule.exact)
+    found = next((len(value) for value in plain.values()), 0)
+    numbers = {"seed": np.asarray(seeds[:found], dtype=np.int64)}
+    attributes = {"status": outcome.status, "message": outcome.message, **outcome.statistics}
+    return _described(problem, theory, variables, outcome.steps, numbers, attributes)
+
+
+def from_arrays(
+    problem: Problem,
+    theory: Theory,
+    arrays: dict[str, NDArray[Any]],
+    steps: NDArray[np.int64],
+    statistics: dict[str, float],
+) -> Trajectory:
+    """Label arrays (time, ...) of a theory that has no seeds; `<name>_error`, `<name>_deviation` are like `<name>`."""
+    variables = {name: _labelled(name, value, problem, ("time",)) for name, value in arrays.items()}
+    return _described(problem, theory, variables, steps, {}, {"status": "complete", "message": "", **statistics})
+
+
+def _described(
+    problem: Problem,
+    theory: Theory,
+    variables: dict[str, Any],
+    steps: NDArray[np.int64],
+    coordinates: dict[str, Any],
+    attributes: dict[str, Any],
+) -> Trajectory:
+    """With times, layers, targets and the kernel of the inputs."""
     samples, recorded = problem.samples, problem.recorded_samples
     variables["targets"] = (("sample", "output"), samples.y[:recorded])
     variables["input_kernel"] = (("sample", "sample_"), samples.kernel()[:recorded, :recorded])
     if samples.test_samples:
         variables["test_targets"] = (("test_sample", "output"), samples.y_test)
     elapsed = np.concatenate([[0.0], np.cumsum(problem.optimiser.rates())])
-    found = next((len(value) for value in plain.values()), 0)
-    coordinates: dict[str, Any] = {
-        "time": elapsed[outcome.steps],
-        "step": ("time", outcome.steps),
-        "seed": np.asarray(seeds[:found], dtype=np.int64),
+    coordinates |= {
+        "time": elapsed[steps],
+        "step": ("time", steps),
         "layer": np.arange(1, problem.network.hidden_layers + 1),
     }
-    attributes = {"status": outcome.status, "message": outcome.message, **outcome.statistics}
     return Trajectory(xr.Dataset(variables, coordinates, attributes), problem, theory)
 
 
-def _labelled(name: str, value: NDArray[Any], problem: Problem) -> tuple[tuple[str, ...], NDArray[Any]]:
-    dimensions = _DIMENSIONS[name.removeprefix("test_")]
+def _labelled(
+    name: str, value: NDArray[Any], problem: Problem, leading: tuple[str, ...] = ("seed", "time")
+) -> tuple[tuple[str, ...], NDArray[Any]]:
+    kind = name.removeprefix("test_").removesuffix("_error").removesuffix("_deviation")
+    dimensions = _DIMENSIONS[kind]
     if name.startswith("test_"):
         dimensions = tuple("test_sample" if dim == "sample" else dim for dim in dimensions)
-    if problem.samples.outputs == 1 and name.removeprefix("test_") != "outputs":
-        single = tuple(i for i, dim in enumerate(dimensions, 2) if dim.startswith("output"))
+    if problem.samples.outputs == 1 and kind != "outputs":
+        single = tuple(i for i, dim in enumerate(dimensions, len(leading)) if dim.startswith("output"))
         value, dimensions = (
             value.squeeze(single),
             tuple(dim for dim in dimensions if not dim.startswith("output")),
         )
-    return ("seed", "time", *dimensions), value
+    return (*leading, *dimensions), value
 
 
 def averaged(trajectory: Trajectory) -> Trajectory:

@@ -2,6 +2,9 @@
 
 from .base import Theory
 from .finite_width import FiniteWidth
+from .gradient_independence import GradientIndependence
 from .infinite_width import InfiniteWidth
+from .lazy import Lazy
+from .perturbative import Perturbative
 
-__all__ = ["FiniteWidth", "InfiniteWidth", "Theory"]
+__all__ = ["FiniteWidth", "GradientIndependence", "InfiniteWidth", "Lazy", "Perturbative", "Theory"]

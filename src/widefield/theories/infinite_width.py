@@ -7,7 +7,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -55,6 +55,9 @@ class InfiniteWidth(Theory, kind="infinite-width"):
             that it is reached, as far as that is possible: if not, `NotAccurate` warns and attribute `reached` is 0.
         bias: whether to estimate the bias, by solving again with half as many particles.
     """
+
+    substrate: ClassVar[type[Conditioned]] = Conditioned
+    program: ClassVar[type[Program]] = Program
 
     particles: int = 2048
     replicas: int = 8
@@ -161,9 +164,10 @@ class _Replicas:
         lazy = network.richness == 0 or network.parameterisation == "ntk"
         times = problem.record.at(problem.optimiser.steps)
         with double_precision():
-            program = compile_problem(problem, LAZY_RICHNESS if lazy else network.richness, network.ratios, "float64")
+            richness = LAZY_RICHNESS if lazy else network.richness
+            program = compile_problem(problem, richness, network.ratios, "float64", theory.program)
             observer = Observer(program, jnp.asarray(problem.samples.y_test), problem.record)
-            start = ConditionedStart(program, theory.particles, theory.rank_tolerance)
+            start = ConditionedStart(program, theory.particles, theory.rank_tolerance, theory.substrate)
             start.check_memory(observer, len(times), theory.replicas)
             self.runner = Runner(observer, start, [], times, session, fingerprint)
 
@@ -195,6 +199,7 @@ class ConditionedStart(eqx.Module):
     program: Program
     particles: int = eqx.field(static=True)
     tolerance: float = eqx.field(static=True)
+    substrate: type[Conditioned] = eqx.field(static=True, default=Conditioned)
 
     def __call__(self, seeds: Sequence[int]) -> State:
         """Draw the sources of the one seed given."""
@@ -209,7 +214,7 @@ class ConditionedStart(eqx.Module):
 
     def _substrate(self, seed: int, capacity: int, *, empty: bool = False) -> Conditioned:
         ratios, particles = self.program.ratios, self.particles
-        return Conditioned.create(seed, particles, ratios, tolerance=self.tolerance, capacity=capacity, empty=empty)
+        return self.substrate.create(seed, particles, ratios, tolerance=self.tolerance, capacity=capacity, empty=empty)
 
     def check_memory(self, observer: Observer, times: int, replicas: int) -> None:
         """Raise before starting what would not fit."""
