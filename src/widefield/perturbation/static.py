@@ -75,8 +75,8 @@ def layers(network: MLP, found: LayerKernels, input_kernel: Floats) -> tuple[Lay
     for number, ratio in enumerate(network.ratios):
         responses = [part / math.sqrt(ratio) for part in (c[number], d[depth - 1 - number], e[depth - 1 - number])]
         statics = (covariances[number], feedback[number], found.feature[number], found.gradient[number])
-        arrays: Any = map(jnp.asarray, (*statics, *averages[number], *responses))
-        made.append(Layer(*arrays, weights[number], weights[number + 1]))
+        arrays: list[Any] = [jnp.asarray(a) for a in (*statics, *averages[number], *responses)]
+        made.append(Layer(*arrays, *weights[number : number + 2]))
     return tuple(made)
 
 

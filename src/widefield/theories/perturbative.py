@@ -43,8 +43,8 @@ class Perturbative(Theory, kind="perturbative"):
     """Kernels and outputs at infinite width to order gamma_0^2 (BP22 section 5.2 and App. P, completed).
 
     f = f_0 + gamma_0^2 f_2 and K = K_0 + gamma_0^2 K_2, where f_0, K_0 are those of the lazy limit. The error is of
-    order gamma_0^4; `NotAccurate` warns where the correction of a kernel exceeds half of it. Discrete steps are exact at
-    each order. Deep linear networks with unit variances are solved in closed form; otherwise the correction is an
+    order gamma_0^4; `NotAccurate` warns where the correction of a kernel exceeds half of it. Discrete steps are exact
+    at each order. Deep linear networks with unit variances are solved in closed form; otherwise the correction is an
     average over sampled neurons, with standard errors from replicas. Needs gradient descent and a smooth activation.
 
     Args:
