@@ -1,5 +1,7 @@
 """Predict what wide neural networks do, from a few neurons to infinite width, and check it on real networks."""
 
+from typing import TYPE_CHECKING, Any
+
 from . import activations, data, kernels, plots
 from ._version import __version__
 from .data import Data
@@ -23,6 +25,9 @@ from .solving import solve
 from .theories import FiniteWidth, GradientIndependence, InfiniteWidth, Lazy, Perturbative, Theory
 from .trajectory import Trajectory
 
+if TYPE_CHECKING:
+    from .estimators import KernelClassifier, KernelRegressor
+
 __all__ = [
     "MLP",
     "SGD",
@@ -42,6 +47,8 @@ __all__ = [
     "InfiniteWidth",
     "Interrupted",
     "InvalidInput",
+    "KernelClassifier",
+    "KernelRegressor",
     "Lazy",
     "LearningRule",
     "Logistic",
@@ -65,3 +72,13 @@ __all__ = [
     "plots",
     "solve",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the estimators when they are first used: scikit-learn takes a while to import."""
+    if name not in ("KernelClassifier", "KernelRegressor", "estimators"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    estimators = importlib.import_module(".estimators", __name__)
+    return estimators if name == "estimators" else getattr(estimators, name)

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
 import tomli_w
 
 from . import files
@@ -19,6 +20,9 @@ from .network import MLP
 from .optimisers import SGD, Optimiser
 from .record import Record
 from .rules import GradientDescent, LearningRule
+
+HOPELESS = 1e12
+"""A loss so many times that of an output of zero will not come back."""
 
 _PARTS: dict[str, type[Described]] = {
     "network": MLP,
@@ -74,6 +78,11 @@ class Problem:
     def recorded_samples(self) -> int:
         """Number of training samples whose outputs and kernels are recorded."""
         return self.samples.samples if self.record.samples is None else self.record.samples
+
+    def exploded(self, loss: Any) -> Any:
+        """Whether a loss is beyond all hope: 1e12 times that of an output of zero, or not a number."""
+        targets = jnp.asarray(self.samples.y)
+        return ~(loss < HOPELESS * (1 + float(self.loss.total(jnp.zeros_like(targets), targets))))
 
     def to_table(self) -> dict[str, Any]:
         """Plain nested dictionaries."""

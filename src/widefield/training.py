@@ -19,11 +19,9 @@ from .losses import Loss
 from .matrices import OuterProducts, Substrate, inner
 from .network import MLP
 from .optimisers import Optimiser, Values
-from .problem import Problem
+from .problem import HOPELESS, Problem
 from .rules import LearningRule, hidden
 from .spans import pad_to
-
-_HOPELESS = 1e12
 
 Rows = Int[Array, " p"] | slice
 """Some of the samples: their numbers, or a slice (which costs nothing)."""
@@ -126,7 +124,7 @@ class Program(eqx.Module):
     def exploded(self, loss: Float[Array, ...]) -> Bool[Array, ...]:
         """Whether a loss is beyond all hope: 1e12 times that of an output of zero, or not a number."""
         nothing = self.loss.total(jnp.zeros_like(self.targets), self.targets)
-        return ~(loss < _HOPELESS * (1 + nothing))
+        return ~(loss < HOPELESS * (1 + nothing))
 
     def gradient(self, state: State, rows: Rows) -> tuple[Values, Float[Array, ""], State]:
         """dW/dt of all that learns from some of the samples (BP23 eq. (2)), and their loss."""

@@ -221,9 +221,17 @@ def from_arrays(
     steps: NDArray[np.int64],
     statistics: dict[str, float],
 ) -> Trajectory:
-    """Label arrays (time, ...) of a theory that has no seeds; `<name>_error`, `<name>_deviation` are like `<name>`."""
+    """Label arrays (time, ...) of a theory that has no seeds; `<name>_error`, `<name>_deviation` are like `<name>`.
+
+    What comes after the loss has exploded is left out.
+    """
+    ending = {"status": "complete", "message": ""}
+    bad = np.flatnonzero(problem.exploded(arrays["loss"]))
+    if len(bad):
+        ending = {"status": "diverged", "message": f"the loss exploded by step {steps[bad[0]]}"}
+        steps, arrays = steps[: bad[0]], {name: value[: bad[0]] for name, value in arrays.items()}
     variables = {name: _labelled(name, value, problem, ("time",)) for name, value in arrays.items()}
-    return _described(problem, theory, variables, steps, {}, {"status": "complete", "message": "", **statistics})
+    return _described(problem, theory, variables, steps, {}, {**ending, **statistics})
 
 
 def _described(

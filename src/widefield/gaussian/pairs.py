@@ -64,16 +64,28 @@ class Moments(eqx.Module):
         return found[0], found[1]
 
     def pairs(
-        self, left: tuple[Profile, Profile], k12: Float[Array, "p q"], right: tuple[Profile, Profile], *, same: bool
-    ) -> tuple[Float[Array, "p q"], Float[Array, "p q"]]:
-        """Both averages; `same` says that left and right are the same samples in the same order."""
-        values, errors = _evaluate(self, left, k12, right, same)
-        for order, closed in enumerate(self._closed):
+        self,
+        left: tuple[Profile, Profile],
+        k12: Float[Array, "p q"],
+        right: tuple[Profile, Profile],
+        *,
+        same: bool,
+        orders: tuple[int, ...] = (0, 1),
+    ) -> list[Float[Array, "p q"]]:
+        """The averages of s (order 0) and s' (order 1) that are wanted.
+
+        `same` says that left and right are the same samples in the same order.
+        """
+        values, errors = _evaluate(self, left, k12, right, same, orders)
+        for order in orders:
+            closed = self._closed[order]
             if closed is None:
                 f = self.activation.derivative(order)
                 sides = (left[order], k12, right[order])
-                values[order] = _mended(f, f, *sides, self.activation.kinks, values[order], errors[order], same=same)
-        return values[0], values[1]
+                number = orders.index(order)
+                found = values[number], errors[number]
+                values[number] = _mended(f, f, *sides, self.activation.kinks, *found, same=same)
+        return values
 
     @property
     def _closed(self) -> tuple[Any, Any]:
@@ -82,16 +94,24 @@ class Moments(eqx.Module):
 
 @eqx.filter_jit
 def _evaluate(
-    moments: Moments, left: tuple[Profile, Profile], k12: Array, right: tuple[Profile, Profile], same: bool
+    moments: Moments,
+    left: tuple[Profile, Profile],
+    k12: Array,
+    right: tuple[Profile, Profile],
+    same: bool,
+    orders: tuple[int, ...],
 ) -> tuple[list[Array], list[Array]]:
     values, errors = [], []
-    for order, closed in enumerate(moments._closed):
+    for order in orders:
+        closed = moments._closed[order]
         rows, columns = left[order], right[order]
         if closed is None:
             value, error = _products(rows, k12, columns, same=same)
         else:
             found = closed(rows.variances[:, None], k12, columns.variances[None, :])
             value, error = jnp.broadcast_to(found, k12.shape), jnp.zeros(())
+            # Angles are accurate to the root of rounding where they vanish.
+            value = value.at[jnp.diag_indices(len(k12))].set(rows.square) if same else value
         values.append(value)
         errors.append(error)
     return values, errors

@@ -89,11 +89,15 @@ def posterior(kernel: Blocks, y: ArrayLike, *, noise: float = 0.0) -> Prediction
 
 def log_evidence(train: Floats, y: ArrayLike, *, noise: float = 0.0) -> float:
     """Log marginal likelihood of the targets, sum over outputs of log N(y; 0, K + noise), PDLT section 6.3."""
-    targets, factor = column("y", y), _cholesky(train, noise)
-    half = scipy.linalg.solve_triangular(factor, targets, lower=True)
+    return evidence(_cholesky(train, noise), column("y", y))
+
+
+def evidence(factor: Floats, y: Floats) -> float:
+    """Sum over outputs of log N(y; 0, F F^T), for a lower triangular factor F."""
+    half = scipy.linalg.solve_triangular(factor, y, lower=True, check_finite=False)
     determinant = 2 * float(np.sum(np.log(np.diag(factor))))
-    constant = len(targets) * math.log(2 * math.pi)
-    return -0.5 * float(np.sum(half**2) + targets.shape[1] * (determinant + constant))
+    constant = len(y) * math.log(2 * math.pi)
+    return -0.5 * (float(np.sum(half**2)) + int(y.shape[1]) * (determinant + constant))
 
 
 def trained(

@@ -99,23 +99,43 @@ class StaticKernel:
 
     def __call__(self, x: ArrayLike, x2: ArrayLike | None = None, *, block: int = BLOCK) -> Kernels:
         """Both kernels between the rows of x and those of x2 (of x, if there is no x2)."""
+        nngp, ntk = self._blocks(x, x2, block, ("k", "tangent"))
+        return Kernels(nngp, _finite(self.network, ntk))
+
+    def nngp(self, x: ArrayLike, x2: ArrayLike | None = None, *, block: int = BLOCK) -> Floats:
+        """The NNGP kernel alone, at about half the cost; activations need no derivative."""
+        (nngp,) = self._blocks(x, x2, block, ("k",))
+        return nngp
+
+    def _blocks(self, x: ArrayLike, x2: ArrayLike | None, block: int, names: tuple[str, ...]) -> tuple[Floats, ...]:
         left, right = _inputs(x, x2)
         check.integer("block", block, least=1)
         with double_precision():
-            return self._blocks(left, right, block)
+            rows = _Rows(left, self._profiles(np.mean(left**2, axis=1)))
+            columns = rows if right is None else _Rows(right, self._profiles(np.mean(right**2, axis=1)))
 
-    def _blocks(self, left: Floats, right: Floats | None, block: int) -> Kernels:
-        rows = _Rows(left, self._profiles(np.mean(left**2, axis=1)))
-        columns = rows if right is None else _Rows(right, self._profiles(np.mean(right**2, axis=1)))
-
-        def compute(first: slice, second: slice) -> tuple[Array, Array]:
+        def compute(first: slice, second: slice) -> tuple[Array, ...]:
             same = right is None and first == second
-            *_, last = self._layers(rows[first], columns[second], same=same)
-            return last.k, last.tangent
+            *_, last = self._layers(rows[first], columns[second], same=same, slopes="tangent" in names)
+            return tuple(getattr(last, name) for name in names)
 
         shape = (len(left), len(left if right is None else right))
-        nngp, ntk = assemble(compute, shape, 2, block, symmetric=right is None)
-        return Kernels(nngp, _finite(self.network, ntk))
+        return assemble(compute, shape, len(names), block, symmetric=right is None)
+
+    def diagonal(self, x: ArrayLike) -> Kernels:
+        """Both kernels between every row of x and itself, one number for each; the NTK may be infinite."""
+        inputs, _ = _inputs(x, None)
+        norms = np.mean(inputs**2, axis=1)
+        with double_precision():
+            profiles = self._profiles(norms)
+            constants = self._constants(0)
+            k = jnp.asarray(constants[0] * norms + constants[1])
+            tangent = jnp.asarray(constants[2] * norms + constants[3])
+            for layer in range(1, self.network.hidden_layers + 1):
+                features, slopes = profiles[0 if self.rule.gated else layer - 1]
+                feature = slopes.square * k if self.rule.gated else features.square
+                k, tangent = _advance(feature, slopes.square, tangent, *self._constants(layer))
+            return Kernels(np.array(k), np.array(tangent))
 
     def layers(self, x: ArrayLike, x2: ArrayLike | None = None) -> LayerKernels:
         """Kernels of every layer."""
@@ -166,19 +186,23 @@ class StaticKernel:
     def _moments(self) -> Moments:
         return Moments(self.network.phi)
 
-    def _layers(self, rows: _Rows, columns: _Rows, *, same: bool) -> Iterator[_Layer]:
-        """The recursions above, from the inputs up."""
+    def _layers(self, rows: _Rows, columns: _Rows, *, same: bool, slopes: bool = True) -> Iterator[_Layer]:
+        """The recursions above, from the inputs up; without `slopes` those of the tangent kernel mean nothing."""
         network, k0 = self.network, jnp.asarray(rows.inputs @ columns.inputs.T / rows.inputs.shape[1])
         constants = self._constants(0)
         layer = _Layer(k0, k0, constants[0] * k0 + constants[1], constants[2] * k0 + constants[3])
-        gates = self._moments.pairs(rows.profiles[0], k0, columns.profiles[0], same=same)[1] if self.rule.gated else k0
+        gates = k0
+        if self.rule.gated:
+            (gates,) = self._moments.pairs(rows.profiles[0], k0, columns.profiles[0], same=same, orders=(1,))
         yield layer
         for number in range(1, network.hidden_layers + 1):
             if self.rule.gated:
                 feature, slope = gates * layer.k, gates
             else:
                 profiles = rows.profiles[number - 1], columns.profiles[number - 1]
-                feature, slope = self._moments.pairs(profiles[0], layer.k, profiles[1], same=same)
+                orders = (0, 1) if slopes else (0,)
+                found = self._moments.pairs(profiles[0], layer.k, profiles[1], same=same, orders=orders)
+                feature, slope = found[0], found[-1]
             k, tangent = _advance(feature, slope, layer.tangent, *self._constants(number))
             layer = _Layer(feature, slope, k, tangent)
             yield layer
@@ -220,7 +244,7 @@ class _Rows:
 
 def _inputs(x: ArrayLike, x2: ArrayLike | None) -> tuple[Floats, Floats | None]:
     left = check.array("x", x, ndim=2)
-    right = None if x2 is None else check.array("x2", x2, ndim=2)
+    right = None if x2 is None or x2 is x else check.array("x2", x2, ndim=2)
     if 0 in left.shape or (right is not None and 0 in right.shape):
         raise InvalidInput(f"x has shape {left.shape}: at least one sample and one dimension are needed")
     if right is not None and right.shape[1] != left.shape[1]:

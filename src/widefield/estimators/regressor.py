@@ -1,0 +1,85 @@
+"""Regression with infinitely wide networks."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import validate_data
+
+from ..errors import InvalidInput
+from .base import KernelModel
+
+
+class KernelRegressor(RegressorMixin, KernelModel):  # type: ignore[misc]
+    """Regression with the NNGP kernel or the NTK of an infinitely wide network, or with a kernel of your own.
+
+    With K the kernel of the training samples, k of new and training samples, and r the ridge,
+
+        prediction = k (K + r)^-1 y
+
+    - "nngp": exact Bayesian inference with the network as prior (PDLT eqs. (6.57), (6.64)); r is the variance of the
+      noise on the targets, and the standard deviation that of the posterior of f, without the noise.
+    - "ntk": lazy networks (parameterisation "ntk", richness 1, not centred) trained until nothing changes with the
+      squared loss and r |theta - theta(0)|^2 / 2; prediction and standard deviation are over the ensemble of their
+      initialisations (PDLT eqs. (10.40), (10.41)). Biases learn if `network.train_biases`.
+    - a function: the covariance of a Gaussian process, used like "nngp".
+
+    Inputs enter as x . x' / D and targets have mean zero before training: standardise both (`StandardScaler`,
+    `TransformedTargetRegressor`).
+
+    >>> x = np.linspace(-1.0, 1.0, 9)[:, None]
+    >>> model = KernelRegressor(kernel="nngp", ridge=1e-4).fit(x, np.sin(3 * x[:, 0]))
+    >>> mean, deviation = model.predict([[0.3], [2.0]], return_std=True)
+    >>> print(mean.round(2), deviation.round(2))
+    [ 0.79 -2.06] [0.02 0.23]
+
+    Args:
+        network: a `widefield.MLP`; None is 3 hidden layers of ReLU, weight variances 2, bias variances 0.1, trained
+            biases. Its richness, widths, parameterisation and `centred` do not matter. Its fields are parameters:
+            `network__hidden_layers` and so on, also in a grid search.
+        kernel: "nngp", "ntk", or a function k(X1, X2) that returns an array (rows of X1, rows of X2).
+        ridge: r >= 0, in the units of the kernel.
+        optimise: choose weight variances (one factor for all), bias variances (one factor) and the ridge so that the
+            marginal likelihood N(y; 0, K + r) is largest, starting from the given ones; what is zero stays zero. K is
+            the kernel of the regression also if that is the NTK: the prediction is the posterior mean of the Gaussian
+            process with covariance K, whose likelihood it is. Of a function only the ridge is chosen.
+        restarts: of the search for the largest likelihood, from random values nearby.
+        random_state: seed of these values.
+
+    Attributes:
+        network_: with the chosen variances; None for a kernel of your own.
+        ridge_: the chosen ridge.
+        log_evidence_: log marginal likelihood of the training targets, summed over outputs.
+        regression_: Cholesky factor, coefficients and training samples.
+    """
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit samples (rows of X) and targets y, one column for each output if there are several."""
+        x, targets = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
+        targets = targets.astype(np.float64)
+        self._shape = targets.shape[1:]
+        self._fit(x, targets.reshape(len(targets), -1))
+        return self
+
+    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
+        """Outputs in the shape of the targets; on request also their deviations, or the covariance of the samples.
+
+        Deviations have the shape of the prediction. The covariance (sample, sample) is the same for every output.
+        """
+        x = self._checked(X)
+        if return_std and return_cov:
+            raise InvalidInput("return_std = True and return_cov = True: ask for one, deviations are in the covariance")
+        if not return_std:
+            mean = self.regression_.mean(x).reshape(len(x), *self._shape)
+            return (mean, self.regression_.covariance(x)) if return_cov else mean
+        mean, variance = self.regression_.moments(x)
+        deviation = np.broadcast_to(np.sqrt(variance)[:, None], mean.shape).copy()
+        return mean.reshape(len(x), *self._shape), deviation.reshape(len(x), *self._shape)
+
+    def __sklearn_tags__(self) -> Any:
+        """Several outputs are welcome."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
