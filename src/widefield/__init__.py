@@ -22,7 +22,7 @@ from .rules import (
 )
 from .schedules import Cosine, Piecewise, PowerDecay
 from .solving import solve
-from .theories import FiniteWidth, GradientIndependence, InfiniteWidth, Lazy, Perturbative, Theory
+from .theories import FiniteWidth, Fluctuations, GradientIndependence, InfiniteWidth, Lazy, Perturbative, Theory
 from .trajectory import Trajectory
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ __all__ = [
     "FeedbackAlignment",
     "FileProblem",
     "FiniteWidth",
+    "Fluctuations",
     "GatedLinear",
     "GradientDescent",
     "GradientFlow",

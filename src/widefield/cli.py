@@ -1,7 +1,8 @@
-"""The command line: `widefield solve`, `show`, `new`, `demo`."""
+"""The command line: `widefield solve`, `compare`, `show`, `new`, `demo`."""
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -12,6 +13,7 @@ from rich.table import Table
 if TYPE_CHECKING:
     import xarray as xr
 
+    from .comparison import Comparison
     from .trajectory import Trajectory
 
 app = typer.Typer(
@@ -105,6 +107,65 @@ def _check_output(output: Path, checkpoint: Path, *, resume: bool, overwrite: bo
 
 
 @app.command()
+def compare(
+    problem: ProblemFile,
+    theories: Annotated[
+        str, typer.Option(help="Names, separated by commas: dmft, lazy, perturbative, gradient-independence.")
+    ] = "dmft,lazy,perturbative,gradient-independence",
+    width: Annotated[int, typer.Option(help="Neurons in a hidden layer of the networks.")] = 1000,
+    seeds: Annotated[int, typer.Option(help="Number of networks.")] = 8,
+    plot: Annotated[Path, typer.Option(help="Where the figure goes (png, pdf, svg).")] = Path("compare.png"),
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing figure.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+) -> None:
+    """Ask several theories and real networks the same question: one table and one figure."""
+    from . import comparison, files, plots
+    from .errors import NotAccurate
+    from .problem import Problem
+    from .theories import FiniteWidth
+
+    chosen = comparison.named(theories)
+    described, networks = Problem.from_toml(problem), FiniteWidth(width, seeds=seeds)
+    if plot.exists() and not overwrite:
+        fail(f"{plot} exists: add --overwrite to replace it", 2)
+    files.check_writable(plot)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", NotAccurate)
+        found = comparison.compare(described, chosen, networks, progress=not quiet)
+    _print_comparison(found)
+    for warning in caught:
+        console.print(f"note: {warning.message}", highlight=False, soft_wrap=True)
+    figure = plots.compare(found.networks, *found.answers)
+    with files.atomic(plot) as temporary:
+        figure.savefig(temporary, format=plot.suffix.lstrip(".") or "png")
+    console.print(f"saved {plot}", highlight=False, soft_wrap=True)
+
+
+def _print_comparison(found: Comparison) -> None:
+    from . import comparison
+
+    names = [name for name in comparison.QUANTITIES if name in found.networks.data]
+    table = Table(title="largest distance from the networks over time")
+    for heading in ("", "final loss", *(name.replace("_", " ") for name in names), "seconds"):
+        table.add_column(heading, justify="left" if not heading else "right")
+    for trajectory in (found.networks, *found.answers):
+        row = [trajectory.label, _with_error(trajectory, "loss")]
+        for name in names:
+            if trajectory is found.networks:
+                row.append(f"± {float(comparison.uncertainty(trajectory, name).max()):.2%}")
+            else:
+                row.append(f"{float(comparison.distance(trajectory, found.networks, name).max()):.2%}")
+        table.add_row(*row, f"{trajectory.data.attrs['seconds']:.1f}")
+    console.print(table)
+    console.print(
+        "feature and gradient kernels of the last layer; ± is what the number of networks leaves uncertain",
+        highlight=False,
+    )
+    for label, reason in found.refusals.items():
+        console.print(f"{label} cannot answer: {reason}", highlight=False, soft_wrap=True)
+
+
+@app.command()
 def show(
     trajectory: Annotated[Path, typer.Argument(help="A file written by `widefield solve`.")],
     plot: Annotated[Path | None, typer.Option(help="Draw a figure into this file (png, pdf, svg).")] = None,
@@ -174,7 +235,7 @@ def _over_seeds(value: xr.DataArray) -> xr.DataArray:
 def _with_error(trajectory: Trajectory, name: str) -> str:
     mean = float(trajectory.mean(name).isel(time=-1))
     error = float(trajectory.standard_error(name).isel(time=-1))
-    return f"{mean:.4g}" if error != error else f"{mean:.4g} ± {error:.1g}"
+    return f"{mean:.4g} ± {error:.1g}" if error > 0 else f"{mean:.4g}"
 
 
 def _print_summary(trajectory: Trajectory) -> None:

@@ -94,7 +94,7 @@ class Observer(eqx.Module):
             "feature_kernel": jnp.stack(features),
             "gradient_kernel": jnp.stack([inner(g, g[:k]) for g in gradients]),
             "alignment_kernel": jnp.stack(alignment),
-            "ntk": self._ntk([x @ x[:k].T, *features], alignment),
+            "ntk": tangent_kernel([x @ x[:k].T, *features], alignment, self.program.network.train_biases),
         }
         pseudo_kernel = jnp.stack([inner(gt, gt) for gt in pseudo])
         measured = {"pseudo_gradient_kernel": pseudo_kernel}
@@ -105,17 +105,20 @@ class Observer(eqx.Module):
                 measured[f"test_{name}"] = kernel.take(jnp.arange(k, len(rows)), axis=axis)
         return measured
 
-    def _ntk(self, features: list[Float[Array, "q p"]], alignment: list[Float[Array, "q c p c"]]) -> Array:
-        """K = sum_{l=0}^{L} G~^{l+1} Phi^l with G~^{L+1} = 1 (BP23 eq. (4)); a trained bias adds 1 to Phi^l."""
-        outputs = jnp.eye(self.program.targets.shape[1], dtype=features[0].dtype)
-        top = jnp.broadcast_to(outputs[None, :, None, :], alignment[0].shape)
-        bias = 1.0 if self.program.network.train_biases else 0.0
-        terms = [g * (phi[:, None, :, None] + bias) for g, phi in zip([*alignment, top], features, strict=True)]
-        return sum(terms[1:], terms[0])
-
     def _first_neurons(self, fields: tuple[Float[Array, "*p _"], ...]) -> Float[Array, "l *p m"]:
         count = min(self.record.neurons, *(field.shape[-1] for field in fields))
         return jnp.stack([field[..., :count] for field in fields])
+
+
+def tangent_kernel(
+    features: list[Float[Array, "q p"]], alignment: list[Float[Array, "q c p c"]], train_biases: bool
+) -> Float[Array, "q c p c"]:
+    """K = sum_{l=0}^{L} G~^{l+1} Phi^l with G~^{L+1} = 1 (BP23 eq. (4)); a trained bias adds 1 to Phi^l."""
+    outputs = jnp.eye(alignment[0].shape[1], dtype=features[0].dtype)
+    top = jnp.broadcast_to(outputs[None, :, None, :], alignment[0].shape)
+    bias = 1.0 if train_biases else 0.0
+    terms = [g * (phi[:, None, :, None] + bias) for g, phi in zip([*alignment, top], features, strict=True)]
+    return sum(terms[1:], terms[0])
 
 
 def _rows(forward: Forward, rows: Array) -> Forward:

@@ -78,7 +78,13 @@ def losses(trajectories: Sequence[Trajectory], axes: Axes | None = None, name: s
 
 
 def kernel(
-    trajectory: Trajectory, name: str, axes: Axes | None = None, *, layer: int | None = None, limit: float | None = None
+    trajectory: Trajectory,
+    name: str,
+    axes: Axes | None = None,
+    *,
+    layer: int | None = None,
+    limit: float | None = None,
+    colorbar: bool = True,
 ) -> Axes:
     """A kernel at the last time as a heat map, samples sorted by target so that classes show as blocks."""
     axes = _axes(axes)
@@ -90,7 +96,9 @@ def kernel(
     axes.spines[:].set_visible(True)
     axes.set_xlabel("sample")
     axes.set_ylabel("sample")
-    axes.figure.colorbar(image, ax=axes, shrink=0.85)
+    axes.locator_params(axis="x", integer=True)
+    if colorbar:
+        axes.figure.colorbar(image, ax=axes, shrink=0.85)
     axes.set_title(f"{name.replace('_', ' ')}{'' if layer is None else f', layer {layer}'}: {trajectory.label}")
     return axes
 
@@ -141,21 +149,68 @@ def against_width(
 
 
 def compare(*trajectories: Trajectory) -> Figure:
-    """Several answers to one problem side by side: loss curves, and the last layer's final feature kernels."""
+    """Several answers to one problem side by side: loss curves, and the last layer's final feature kernels.
+
+    If networks are among them, also how far the others are from these networks, over time.
+    """
     if not trajectories:
         raise InvalidInput("compare needs at least one trajectory")
     import matplotlib.pyplot as plt
 
     depth = trajectories[0].problem.network.hidden_layers
+    shown = [t for t in trajectories if "feature_kernel" in t.data]
+    networks = next((t for t in trajectories if "seed" in t.data.dims and len(trajectories) > 1), None)
+    names = [] if networks is None else [n for n in _DISTANCES if n in networks.data]
+    top, bottom = 1 + len(names), max(1, len(shown))
     with style():
-        shown = [t for t in trajectories if "feature_kernel" in t.data]
-        count = 1 + len(shown)
-        figure, panels = plt.subplots(1, count, figsize=(3.4 * count, 2.9), layout="constrained", squeeze=False)
-        losses(trajectories, panels[0, 0])
-        limit = max((float(np.abs(t.mean("feature_kernel").isel(time=-1)).max()) for t in shown), default=1.0)
-        for trajectory, axes in zip(shown, panels[0, 1:], strict=True):
-            kernel(trajectory, "feature_kernel", axes, layer=depth, limit=limit)
+        figure = plt.figure(figsize=(max(3.2 * top, 2.6 * bottom), 5.6), layout="constrained")
+        halves: Any = figure.subfigures(2, 1)
+        upper, lower = halves
+        panels = upper.subplots(1, top, squeeze=False)[0]
+        losses(trajectories, panels[0])
+        panels[0].get_legend().remove()
+        handles, labels = panels[0].get_legend_handles_labels()
+        upper.legend(handles, labels, loc="outside upper center", ncols=len(labels))
+        for name, axes in zip(names, panels[1:], strict=True):
+            assert networks is not None
+            distances([t for t in trajectories if t is not networks], networks, name, axes)
+        # A theory that is far off must not wash out the others.
+        scale = shown[:1] if networks is None else [networks]
+        limit = max((float(np.abs(_last_kernel(t)).max()) for t in scale if t in shown), default=1.0)
+        for trajectory, axes in zip(shown, lower.subplots(1, bottom, squeeze=False)[0], strict=False):
+            kernel(trajectory, "feature_kernel", axes, layer=depth, limit=limit, colorbar=trajectory is shown[-1])
+            axes.set_title(trajectory.label)
+        lower.suptitle(f"final feature kernel, layer {depth}", fontsize=9)
     return figure
+
+
+_DISTANCES = {"outputs": "outputs", "feature_kernel": "feature kernel, last layer", "ntk": "neural tangent kernel"}
+
+
+def distances(theories: Sequence[Trajectory], networks: Trajectory, name: str, axes: Axes | None = None) -> Axes:
+    """Distance of theories from the mean over networks, with what the number of networks leaves uncertain."""
+    from .comparison import distance, uncertainty
+
+    axes = _axes(axes)
+    colours = iter(COLOURS[1:] + COLOURS[:1])
+    for theory in theories:
+        if name in theory.data:
+            found = distance(theory, networks, name)
+            axes.plot(found["time"], np.maximum(found, 1e-6), color=next(colours), label=theory.label)
+    floor = uncertainty(networks, name)
+    if np.all(np.isfinite(floor)):
+        label = f"standard error of {networks.label}"
+        axes.fill_between(floor["time"], 1e-6, np.maximum(floor, 1e-6), color="0.85", linewidth=0, label=label)
+    axes.set_yscale("log")
+    axes.set_ylim(bottom=1e-4)
+    axes.set_xlabel("time (steps × learning rate)")
+    axes.set_ylabel("relative distance from networks")
+    axes.set_title(_DISTANCES.get(name, name.replace("_", " ")))
+    return axes
+
+
+def _last_kernel(trajectory: Trajectory) -> xr.DataArray:
+    return trajectory.mean("feature_kernel").isel(time=-1, layer=-1)
 
 
 def summary(trajectory: Trajectory) -> Figure:

@@ -41,6 +41,15 @@ def assemble(
     return results
 
 
+def blocks(count: int, block: int) -> list[NDArray[np.int64]]:
+    """Numbers of the samples of every block; all blocks are of one size, so that one program is compiled.
+
+    The last block repeats the last sample where it is short; what is written twice is the same.
+    """
+    size = -(-count // -(-count // block))
+    return [np.minimum(np.arange(low, low + size), count - 1) for low in range(0, count, size)]
+
+
 def _slices(length: int, block: int) -> list[slice]:
     # Of nearly equal size, for few shapes have to be compiled.
     size = -(-length // -(-length // block))

@@ -108,7 +108,7 @@ class StaticKernel:
         return nngp
 
     def _blocks(self, x: ArrayLike, x2: ArrayLike | None, block: int, names: tuple[str, ...]) -> tuple[Floats, ...]:
-        left, right = _inputs(x, x2)
+        left, right = inputs_of(x, x2)
         check.integer("block", block, least=1)
         with double_precision():
             rows = _Rows(left, self._profiles(np.mean(left**2, axis=1)))
@@ -124,7 +124,7 @@ class StaticKernel:
 
     def diagonal(self, x: ArrayLike) -> Kernels:
         """Both kernels between every row of x and itself, one number for each; the NTK may be infinite."""
-        inputs, _ = _inputs(x, None)
+        inputs, _ = inputs_of(x, None)
         norms = np.mean(inputs**2, axis=1)
         with double_precision():
             profiles = self._profiles(norms)
@@ -139,7 +139,7 @@ class StaticKernel:
 
     def layers(self, x: ArrayLike, x2: ArrayLike | None = None) -> LayerKernels:
         """Kernels of every layer."""
-        left, right = _inputs(x, x2)
+        left, right = inputs_of(x, x2)
         with double_precision():
             rows = _Rows(left, self._profiles(np.mean(left**2, axis=1)))
             columns = rows if right is None else _Rows(right, self._profiles(np.mean(right**2, axis=1)))
@@ -242,11 +242,13 @@ class _Rows:
         return _Rows(self.inputs[samples], [(f[samples], s[samples]) for f, s in self.profiles])
 
 
-def _inputs(x: ArrayLike, x2: ArrayLike | None) -> tuple[Floats, Floats | None]:
+def inputs_of(x: ArrayLike, x2: ArrayLike | None) -> tuple[Floats, Floats | None]:
+    """Checked inputs of rows and columns; None if they are the same."""
     left = check.array("x", x, ndim=2)
     right = None if x2 is None or x2 is x else check.array("x2", x2, ndim=2)
-    if 0 in left.shape or (right is not None and 0 in right.shape):
-        raise InvalidInput(f"x has shape {left.shape}: at least one sample and one dimension are needed")
+    for name, points in (("x", left), ("x2", left if right is None else right)):
+        if 0 in points.shape:
+            raise InvalidInput(f"{name} has shape {points.shape}: at least one sample and one dimension are needed")
     if right is not None and right.shape[1] != left.shape[1]:
         raise InvalidInput(f"x has shape {left.shape} and x2 has shape {right.shape}: they need as many columns")
     return left, right

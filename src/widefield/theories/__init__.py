@@ -2,9 +2,10 @@
 
 from .base import Theory
 from .finite_width import FiniteWidth
+from .fluctuations import Fluctuations
 from .gradient_independence import GradientIndependence
 from .infinite_width import InfiniteWidth
 from .lazy import Lazy
 from .perturbative import Perturbative
 
-__all__ = ["FiniteWidth", "GradientIndependence", "InfiniteWidth", "Lazy", "Perturbative", "Theory"]
+__all__ = ["FiniteWidth", "Fluctuations", "GradientIndependence", "InfiniteWidth", "Lazy", "Perturbative", "Theory"]

@@ -56,7 +56,7 @@ class Lazy(Theory, kind="lazy"):
     @property
     def label(self) -> str:
         """The lazy limit."""
-        return "lazy (static kernel)"
+        return "lazy"
 
     def predict(self, problem: Problem, session: Session) -> Trajectory:
         """Train the linear model."""

@@ -70,7 +70,7 @@ class Perturbative(Theory, kind="perturbative"):
     @property
     def label(self) -> str:
         """Leading order."""
-        return "perturbative (γ₀²)"
+        return "perturbative"
 
     def predict(self, problem: Problem, session: Session) -> Trajectory:
         """Follow the correction along the lazy solution."""

@@ -1,0 +1,223 @@
+"""Fluctuations: how much networks of finite width differ from one another, at leading order, in the lazy limit."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import NDArray
+
+from .. import check
+from ..errors import InvalidInput
+from ..kernels.fluctuations import KernelFluctuations, SaddlePoint, kernel_fluctuations, saddle_point
+from ..kernels.pairs import Pairs
+from ..losses import SquaredError
+from ..optimisers import SGD
+from ..precision import double_precision
+from ..rules import GradientDescent
+from ..trajectory import Trajectory, from_arrays
+from .base import Theory
+
+if TYPE_CHECKING:
+    from ..problem import Problem
+    from ..session import Session
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Fluctuations(Theory, kind="fluctuations"):
+    """Mean and standard deviation over networks of one width: kernels scatter by N^(-1/2) (BP22 App. P.7, BP23 App. H).
+
+    Gradient descent with the squared loss in the lazy limit (whatever `network.richness` is), where kernels keep their
+    initial values. Means are those of infinite width. With every variable X there is `X_deviation`, the standard
+    deviation of X over networks, for feature_kernel, gradient_kernel, ntk, outputs and test_outputs; outputs follow the
+    fluctuations dK of the NTK by linear response,
+
+        f(t+1) = f(t) + eta K Delta(t),        df(t+1) = df(t) + eta [dK Delta(t) - K df(t)].
+
+    `feature_kernel_covariance`, `gradient_kernel_covariance` and `feature_gradient_covariance` hold the covariances of
+    all layers and pairs of training samples, and `ntk_covariance` that of the NTK; the samples of a pair are in
+    `first` and `second`.
+
+    For one or two samples (training and test) there is no sampling; otherwise attribute `accuracy` is the relative
+    standard error of variances. Corrections are of relative order depth / width. Time and memory grow with the square
+    of the number of pairs of samples: meant for up to about 20 samples.
+
+    Args:
+        width: number N of neurons in a hidden layer (times its `width_ratios`).
+        points: Sobol points for averages of four functions; a power of 2.
+        replicas: independent sets of these.
+        first_seed: of the replicas first_seed, first_seed + 1, ...
+    """
+
+    width: int
+    points: int = 2**14
+    replicas: int = 4
+    first_seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Check and normalise every field."""
+        put: Any = object.__setattr__
+        put(self, "width", check.integer("width", self.width, least=1))
+        put(self, "points", check.integer("points", self.points, least=2))
+        if self.points & (self.points - 1):
+            raise InvalidInput(f"points = {self.points} must be a power of 2, for example {2**14}")
+        put(self, "replicas", check.integer("replicas", self.replicas, least=2))
+        put(self, "first_seed", check.integer("first_seed", self.first_seed, most=2**62))
+
+    @property
+    def label(self) -> str:
+        """Fluctuations at width N."""
+        return f"fluctuations at width {self.width}"
+
+    def predict(self, problem: Problem, session: Session) -> Trajectory:
+        """Compute the covariance of the kernels and what it does to the outputs."""
+        began, steps = time.perf_counter(), problem.record.at(problem.optimiser.steps)
+        _check(problem)
+        samples, network = problem.samples, problem.network
+        widths = network.widths(self.width)
+        x = np.concatenate([samples.x, samples.x_test])
+        point = saddle_point(network, x)
+        pairs = Pairs.within(samples.samples, samples.test_samples)
+        settings = {"points": self.points, "replicas": self.replicas, "first_seed": self.first_seed}
+        found = kernel_fluctuations(point, tuple(n / widths[-1] for n in widths), pairs, **settings)
+        lazy = _Lazy(problem, point, found, x @ x.T / samples.dimension, widths[-1])
+        with double_precision(), np.errstate(over="ignore", invalid="ignore"):
+            arrays = lazy.training(steps)
+        if problem.record.kernels:
+            arrays |= lazy.kernels(len(steps))
+        session.report(problem.optimiser.steps, problem.optimiser.steps, float(arrays["loss"][-1]))
+        statistics = {"accuracy": found.accuracy, "seconds": time.perf_counter() - began}
+        answer = from_arrays(problem, self, arrays, steps, statistics)
+        covariances = lazy.covariances() if problem.record.kernels else {}
+        return dataclasses.replace(answer, data=answer.data.assign(covariances))
+
+
+def _check(problem: Problem) -> None:
+    """Raise for problems that these equations do not describe."""
+    network, optimiser, record = problem.network, problem.optimiser, problem.record
+    theory = "the theory of fluctuations"
+    if type(problem.rule) is not GradientDescent:  # a gated network descends too, but is another network
+        raise InvalidInput(f"rule = {problem.rule!r}: {theory} knows GradientDescent() only")
+    if not isinstance(problem.loss, SquaredError):
+        raise InvalidInput(f"loss = {problem.loss!r}: {theory} knows SquaredError() only")
+    if not isinstance(optimiser, SGD):
+        raise InvalidInput(f"optimiser = {optimiser!r}: {theory} needs SGD; a small learning_rate is close to the flow")
+    if optimiser.batch_size is not None:
+        raise InvalidInput(f"optimiser.batch_size = {optimiser.batch_size}: {theory} needs the full batch, None")
+    for name in ("momentum", "weight_decay", "temperature"):
+        if getattr(optimiser, name):
+            raise InvalidInput(f"optimiser.{name} = {getattr(optimiser, name)!r}: {theory} needs 0")
+    if problem.samples.outputs != 1:
+        raise InvalidInput(f"the targets have {problem.samples.outputs} columns: {theory} needs a single one")
+    if not network.centred:
+        raise InvalidInput(f"network.centred = false: {theory} needs true, outputs without their random initial value")
+    for name in ("two_time", "responses", "test_kernels"):
+        if getattr(record, name):
+            raise InvalidInput(f"record.{name} = true: {theory} does not record them; set it to false")
+
+
+@dataclass(frozen=True, eq=False)
+class _Lazy:
+    """Everything that is written down, from the kernels and their covariance. Rows: training samples, then test."""
+
+    problem: Problem
+    point: SaddlePoint
+    found: KernelFluctuations
+    inputs: Float[Floats, "n n"]
+    width: int
+
+    def ntk(self) -> tuple[Float[Floats, "n n"], Float[Floats, "q q"]]:
+        """The NTK and the covariance of its pairs at this width."""
+        biases = self.problem.network.train_biases
+        gradients = np.concatenate([self.point.gradients, np.ones_like(self.inputs)[None]])
+        features = np.concatenate([self.inputs[None], self.point.features]) + (1.0 if biases else 0.0)
+        covariance = self.found.ntk(self.point, self.inputs, train_biases=biases) / self.width
+        return np.sum(gradients * features, axis=0), covariance
+
+    def training(self, steps: NDArray[np.int64]) -> dict[str, Any]:
+        """Outputs, their deviations and losses at the recorded steps."""
+        samples, recorded = self.problem.samples, self.problem.recorded_samples
+        kernel, covariance = self.ntk()
+        rates = self.problem.optimiser.rates() * self.problem.loss.weight(samples.samples)
+        wanted, outputs, deviations = set(steps.tolist()), [], []
+        for step, (f, response) in enumerate(_descent(kernel, samples.y[:, 0], self.found.pairs, rates)):
+            if step in wanted:
+                outputs.append(f)
+                variance = np.einsum("nq,nq->n", response @ covariance, response)
+                deviations.append(np.sqrt(np.maximum(variance, 0.0)))
+        parts = {"": (slice(samples.samples), samples.y), "test_": (slice(samples.samples, None), samples.y_test)}
+        found: dict[str, Any] = {}
+        for part, (rows, targets) in list(parts.items())[: 1 + (samples.test_samples > 0)]:
+            values = np.stack(outputs)[:, rows, None]
+            found[f"{part}outputs"] = values
+            found[f"{part}outputs_deviation"] = np.stack(deviations)[:, rows, None]
+            total = [self.problem.loss.total(jnp.asarray(f), jnp.asarray(targets)) for f in values]
+            found[f"{part}loss"] = np.asarray(total)
+        for name in ("outputs", "outputs_deviation"):
+            found[name] = found[name][:, :recorded]
+        return found
+
+    def kernels(self, times: int) -> dict[str, Any]:
+        """Kernels of the recorded samples, which do not move, and their deviations."""
+        recorded, (kept, fewer) = self.problem.recorded_samples, self._recorded()
+        kernel, covariance = self.ntk()
+        variances = np.einsum("ilpilp->ilp", self.found.covariance[:, :, kept][..., kept]) / self.width
+        moving = {
+            "feature_kernel": (self.point.features, variances[0]),
+            "gradient_kernel": (self.point.gradients, variances[1]),
+            "ntk": (kernel, np.diagonal(covariance)[kept]),
+        }
+        found: dict[str, Any] = {}
+        for name, (mean, variance) in moving.items():
+            deviation = fewer.matrix(np.sqrt(np.maximum(variance, 0.0)))
+            for label, value in ((name, mean[..., :recorded, :recorded]), (f"{name}_deviation", deviation)):
+                axes = value if name == "feature_kernel" else value[..., :, None, :, None]
+                found[label] = np.broadcast_to(axes, (times, *axes.shape))
+        same = {"alignment_kernel": found["gradient_kernel"], "pseudo_gradient_kernel": found["gradient_kernel"]}
+        return found | same
+
+    def covariances(self) -> dict[str, Any]:
+        """Of all layers and pairs of recorded samples."""
+        kept, fewer = self._recorded()
+        joint = self.found.covariance[:, :, kept][..., kept] / self.width
+        paired = ("layer", "pair", "layer_", "pair_")
+        return {
+            "feature_kernel_covariance": (paired, joint[0, :, :, 0]),
+            "gradient_kernel_covariance": (paired, joint[1, :, :, 1]),
+            "feature_gradient_covariance": (paired, joint[0, :, :, 1]),
+            "ntk_covariance": (("pair", "pair_"), self.ntk()[1][np.ix_(kept, kept)]),
+            "first": ("pair", fewer.rows),
+            "second": ("pair", fewer.columns),
+        }
+
+    def _recorded(self) -> tuple[NDArray[np.intp], Pairs]:
+        """Numbers of the pairs of recorded samples, and these pairs."""
+        pairs = self.found.pairs
+        kept = np.flatnonzero(pairs.columns < self.problem.recorded_samples)
+        return kept, Pairs(pairs.rows[kept], pairs.columns[kept])
+
+
+def _descent(
+    kernel: Float[Floats, "n n"], targets: Float[Floats, " p"], pairs: Pairs, rates: Float[Floats, " t"]
+) -> Iterator[tuple[Float[Floats, " n"], Float[Floats, "n q"]]]:
+    """Outputs f of gradient descent and df/dK over the pairs of K, before every step and after the last."""
+    train = len(targets)
+    outputs, response = np.zeros(len(kernel)), np.zeros((len(kernel), len(pairs)))
+    yield outputs, response
+    numbers, apart = np.arange(len(pairs)), np.flatnonzero(~pairs.equal)
+    for rate in rates:
+        errors = np.concatenate([targets - outputs[:train], np.zeros(len(kernel) - train)])
+        direct = np.zeros_like(response)  # d(K Delta)/dK: a pair (a, b) is K_ab and K_ba
+        direct[pairs.rows, numbers] = errors[pairs.columns]
+        direct[pairs.columns[apart], apart] = errors[pairs.rows[apart]]
+        response = response + rate * (direct - kernel[:, :train] @ response[:train])
+        outputs = outputs + rate * kernel @ errors
+        yield outputs, response
