@@ -5,8 +5,9 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .fields import Forward, State, Weights
+from .fields import State, Weights
 from .matrices import inner
+from .observe import tangent_kernel
 from .optimisers import Values
 from .rules import true_gradient
 from .training import Program, Rows
@@ -42,28 +43,10 @@ class TangentProgram(Program):
         backward, state = true_gradient(signal, forward, state)
         chosen, state = self.forward(state, rows)
         errors = self.errors(chosen.outputs, self.targets[rows])
-        pseudo, state = self.rule.pseudo_gradient(errors[:, None, :], errors, chosen, state)
-        directions["outputs"] = self._change(forward, backward.gradients, chosen, tuple(g[:, 0] for g in pseudo), rows)
-        directions["outputs"] += self._kernel(forward.features[-1], chosen.features[-1]) @ errors
+        pseudo, state = self.rule.pseudo_gradient(signal[: len(errors)], errors, chosen, state)
+        features = zip((self.inputs, *forward.features), (self.inputs[rows], *chosen.features), strict=True)
+        products = [a @ b.T if n == 0 else inner(a, b) for n, (a, b) in enumerate(features)]
+        alignment = [inner(g, gt) for g, gt in zip(backward.gradients, pseudo, strict=True)]
+        kernel = tangent_kernel(products, alignment, self.network.train_biases)
+        directions["outputs"] = jnp.einsum("acbd,bd->ac", kernel, errors)
         return directions, loss, state
-
-    def _change(
-        self,
-        forward: Forward,
-        gradients: tuple[Float[Array, "all c _"], ...],
-        chosen: Forward,
-        pseudo: tuple[Float[Array, "p _"], ...],
-        rows: Rows,
-    ) -> Float[Array, "all c"]:
-        """sum_{l=0}^{L-1} sum_nu (Phi^l + [trained bias]) <g^{l+1}, sum_c Delta_c gt^{l+1}_c>."""
-        kernels = [self._shifted(self.inputs @ self.inputs[rows].T)]
-        kernels += [self._kernel(f, b) for f, b in zip(forward.features[:-1], chosen.features[:-1], strict=True)]
-        products = [inner(g, s) for g, s in zip(gradients, pseudo, strict=True)]
-        terms = [jnp.einsum("ab,acb->ac", phi, product) for phi, product in zip(kernels, products, strict=True)]
-        return sum(terms[1:], terms[0])
-
-    def _kernel(self, features: Float[Array, "a n"], others: Float[Array, "b n"]) -> Float[Array, "a b"]:
-        return self._shifted(inner(features, others))
-
-    def _shifted(self, kernel: Float[Array, "a b"]) -> Float[Array, "a b"]:
-        return kernel + 1.0 if self.network.train_biases else kernel
