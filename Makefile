@@ -3,15 +3,26 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# neural-tangents, with which we compare, needs an old jax, and so an environment and a Python (3.11) of its own.
+PEER := .venv-neural-tangents
+PEER_PYTHON ?= $(PYTHON)
+PEER_READY := $(PEER)/.ready
 export MPLBACKEND := Agg
 
-.PHONY: demo test test-all bench lint format clean
+.PHONY: demo peer test test-all bench lint format clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
 	touch $(READY)
+
+$(PEER_READY): benchmarks/requirements-neural-tangents.txt
+	$(PEER_PYTHON) -m venv $(PEER)
+	$(PEER)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	touch $(PEER_READY)
+
+peer: $(PEER_READY)
 
 demo: $(READY)
 	$(BIN)/widefield demo --folder demo
@@ -28,12 +39,14 @@ test-all: lint
 	$(BIN)/pytest -n 2 --dist loadfile
 
 bench: $(READY)
+	-$(MAKE) peer
 	$(BIN)/python benchmarks/finite_width.py
 	$(BIN)/python benchmarks/infinite_width.py
+	$(BIN)/python benchmarks/static_kernels.py
 
 format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(PEER) demo .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -18,6 +18,9 @@ from .nested import Floats, Function
 
 _TOLERANCE = 1e-12
 
+_ROUNDING = 32 * float(np.finfo(np.float64).eps)
+"""Relative error of a covariance."""
+
 
 class Profile(eqx.Module):
     """A function f at the variance of every sample: <f^2>, and its Hermite series unless something else is used."""
@@ -102,6 +105,8 @@ def _evaluate(
     orders: tuple[int, ...],
 ) -> tuple[list[Array], list[Array]]:
     values, errors = [], []
+    if moments.activation.kinks:
+        k12 = _snapped(left[0].variances, k12, right[0].variances)
     for order in orders:
         closed = moments._closed[order]
         rows, columns = left[order], right[order]
@@ -109,9 +114,7 @@ def _evaluate(
             value, error = _products(rows, k12, columns, same=same)
         else:
             found = closed(rows.variances[:, None], k12, columns.variances[None, :])
-            value, error = jnp.broadcast_to(found, k12.shape), jnp.zeros(())
-            # Angles are accurate to the root of rounding where they vanish.
-            value = value.at[jnp.diag_indices(len(k12))].set(rows.square) if same else value
+            value, error = _with_diagonal(jnp.broadcast_to(found, k12.shape), rows, same=same), jnp.zeros(())
         values.append(value)
         errors.append(error)
     return values, errors
@@ -124,7 +127,12 @@ def _products(left: Profile, k12: Array, right: Profile, *, same: bool = False) 
         return jnp.zeros_like(k12), jnp.full((), jnp.inf)
     correlation = _correlation(left.variances, k12, right.variances, same=same)
     values, error = hermite.product(left.series, right.series, correlation)
-    return values.at[jnp.diag_indices(len(k12))].set(left.square) if same else values, error
+    return _with_diagonal(values, left, same=same), error
+
+
+def _with_diagonal(values: Array, profile: Profile, *, same: bool) -> Array:
+    """Squares on the diagonal: there, rounding of a covariance is an angle of 1e-8."""
+    return values.at[jnp.diag_indices(len(values))].set(profile.square) if same else values
 
 
 def _mended(
@@ -142,13 +150,17 @@ def _mended(
     """With integrals in the place of values that might not be accurate."""
     if float(error) <= _TOLERANCE:
         return values
+    if kinks:
+        k12 = _snapped(left.variances, k12, right.variances)
     bad = np.ones(k12.shape, bool)
     if left.series is not None and right.series is not None:
         correlation = _correlation(left.variances, k12, right.variances, same=same)
         bad = hermite.doubtful(left.series, right.series, correlation, _TOLERANCE)
-    rows, columns = np.nonzero(bad)
-    covariances = [np.asarray(left.variances)[rows], np.asarray(k12)[bad], np.asarray(right.variances)[columns]]
-    return values.at[rows, columns].set(average_product(f, g, *covariances, kinks=kinks))
+    rows, columns = np.nonzero(np.triu(bad, 1) if same else bad)
+    entries = np.asarray(left.variances)[rows], np.asarray(k12)[rows, columns], np.asarray(right.variances)[columns]
+    found = average_product(f, g, *entries, kinks=kinks)
+    values = values.at[rows, columns].set(found)
+    return _with_diagonal(values.at[columns, rows].set(found), left, same=True) if same else values
 
 
 def _correlation(k11: Array, k12: Array, k22: Array, *, same: bool) -> Array:
@@ -156,3 +168,14 @@ def _correlation(k11: Array, k12: Array, k22: Array, *, same: bool) -> Array:
     root = jnp.sqrt(k11)[:, None] * jnp.sqrt(k22)[None, :]
     correlation = jnp.clip(jnp.where(root > 0, k12 / jnp.where(root > 0, root, 1.0), 0.0), -1.0, 1.0)
     return correlation.at[jnp.diag_indices(len(k12))].set(0.0) if same else correlation
+
+
+@eqx.filter_jit
+def _snapped(k11: Array, k12: Array, k22: Array) -> Array:
+    """Covariances of samples that are parallel but for rounding, which would be an angle of 1e-8, made parallel.
+
+    Correlations beyond +-1 count as +-1.
+    """
+    root = jnp.sqrt(k11)[:, None] * jnp.sqrt(k22)[None, :]
+    parallel = jnp.sign(k12) * root * (1 + _ROUNDING / 8)
+    return jnp.where(jnp.abs(jnp.abs(k12) - root) <= _ROUNDING * root, parallel, k12)

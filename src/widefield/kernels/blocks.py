@@ -32,7 +32,7 @@ def assemble(
     def fill(task: tuple[slice, slice]) -> None:
         with double_precision():
             for result, value in zip(results, compute(*task), strict=True):
-                result[task] = value
+                result[task] = value if not symmetric or task[0] != task[1] else _mirrored(np.asarray(value))
                 if symmetric and task[0] != task[1]:
                     result[task[1], task[0]] = np.asarray(value).T
 
@@ -54,3 +54,8 @@ def _slices(length: int, block: int) -> list[slice]:
     # Of nearly equal size, for few shapes have to be compiled.
     size = -(-length // -(-length // block))
     return [slice(start, min(start + size, length)) for start in range(0, length, size)]
+
+
+def _mirrored(value: Floats) -> Floats:
+    """Exactly symmetric, which sums of several terms are not in every order."""
+    return np.asarray(np.triu(value) + np.triu(value, 1).T)

@@ -43,9 +43,7 @@ class Blocks:
             shapes = f"train {self.train.shape}, cross {self.cross.shape}, test {self.test.shape}"
             raise InvalidInput(f"kernel blocks have shapes {shapes}; they must be (P, P), (Q, P) and (Q, Q)")
         for name in ("train", "test"):
-            block = getattr(self, name)
-            if block.size and not np.allclose(block, block.T, rtol=1e-8, atol=1e-10 * np.abs(block).max()):
-                raise InvalidInput(f"the kernel block {name} is not symmetric")
+            _symmetric(name, getattr(self, name))
 
     @classmethod
     def of(cls, kernel: Callable[..., Any], x: ArrayLike, x_test: ArrayLike) -> Blocks:
@@ -81,15 +79,17 @@ def posterior(kernel: Blocks, y: ArrayLike, *, noise: float = 0.0) -> Prediction
 
     PDLT eqs. (6.64), (6.57), there for noise = 0; the covariance is that of f, without the noise.
     """
-    targets, factor = _targets(kernel, y), _cholesky(kernel.train, noise)
+    targets, factor = _targets(kernel.train, y), _cholesky(kernel.train, noise)
     half = scipy.linalg.solve_triangular(factor, kernel.cross.T, lower=True)
     mean = half.T @ scipy.linalg.solve_triangular(factor, targets, lower=True)
     return Prediction(mean, kernel.test - half.T @ half)
 
 
-def log_evidence(train: Floats, y: ArrayLike, *, noise: float = 0.0) -> float:
+def log_evidence(train: ArrayLike, y: ArrayLike, *, noise: float = 0.0) -> float:
     """Log marginal likelihood of the targets, sum over outputs of log N(y; 0, K + noise), PDLT section 6.3."""
-    return evidence(_cholesky(train, noise), column("y", y))
+    kernel = check.array("train", train, ndim=2)
+    _symmetric("train", kernel)
+    return evidence(_cholesky(kernel, noise), _targets(kernel, y))
 
 
 def evidence(factor: Floats, y: Floats) -> float:
@@ -119,7 +119,7 @@ def trained(
     [1 - (1 - eta (K + ridge))^n] / (K + ridge) for n = time / eta steps of `learning_rate` eta; `ridge` penalises
     |theta - theta(0)|^2 / 2. At time = inf this is kernel regression, along the directions that can be learned.
     """
-    targets = _targets(ntk, y)
+    targets = _targets(ntk.train, y)
     if nngp.train.shape != ntk.train.shape or nngp.test.shape != ntk.test.shape:
         raise InvalidInput(f"nngp has shape {nngp.cross.shape} and ntk {ntk.cross.shape}: they need the same samples")
     values, vectors = spectrum(ntk.train)
@@ -142,8 +142,7 @@ def learned(values: Floats, time: float, *, learning_rate: float | None = None, 
             limit = 2 / (values.max() + ridge)
             raise InvalidInput(f"learning_rate = {eta:g} diverges: the kernel's largest eigenvalue needs < {limit:.4g}")
         if not math.isinf(time):
-            remaining = (1 - eta * rates) ** _whole(time, eta)
-            return np.asarray(np.where(rates > 0, (1 - remaining) / safe, time))
+            return np.asarray(np.where(rates > 0, _reached(eta * rates, _whole(time, eta)) / safe, time))
     if math.isinf(time):
         return np.asarray(np.where(rates > 0, 1 / safe, 0.0))
     return np.asarray(np.where(rates > 0, -np.expm1(-rates * time) / safe, time))
@@ -158,10 +157,16 @@ def spectrum(kernel: Floats) -> tuple[Floats, Floats]:
     return np.where(values > floor, values, 0.0), vectors
 
 
-def _targets(kernel: Blocks, y: ArrayLike) -> Floats:
+def _symmetric(name: str, block: Floats) -> None:
+    square = block.shape[0] == block.shape[1]
+    if not square or not np.allclose(block, block.T, rtol=1e-8, atol=1e-10 * np.abs(block).max(initial=0.0)):
+        raise InvalidInput(f"the kernel block {name} of shape {block.shape} is not symmetric")
+
+
+def _targets(train: Floats, y: ArrayLike) -> Floats:
     targets = column("y", y)
-    if len(targets) != len(kernel.train):
-        raise InvalidInput(f"y has {len(targets)} rows; the kernel has {len(kernel.train)} training samples")
+    if len(targets) != len(train):
+        raise InvalidInput(f"y has {len(targets)} rows; the kernel has {len(train)} training samples")
     return targets
 
 
@@ -175,6 +180,12 @@ def _cholesky(train: Floats, noise: float) -> Floats:
             f"noise = {noise:g} is too small: the kernel of the training samples is singular (smallest eigenvalue "
             f"{smallest:.3g}), because of duplicate samples or too simple a network; try noise = 1e-6 of its diagonal"
         ) from None
+
+
+def _reached(change: Floats, steps: int) -> Floats:
+    """1 - (1 - change)^steps, to full precision where it is small."""
+    slow = np.minimum(change, 0.5)
+    return np.asarray(np.where(change <= 0.5, -np.expm1(steps * np.log1p(-slow)), 1 - (1 - change) ** steps))
 
 
 def _whole(time: float, eta: float) -> int:

@@ -164,7 +164,7 @@ class StaticKernel:
         above = through = np.ones_like(slope[0])
         for layer in range(len(slope), 0, -1):
             change = self.network.weight_scales[layer] ** 2 * slope[layer - 1]
-            above, through = above * change, self.rule.transmission * through * change
+            above, through = above * change, _transmitted(self.rule.transmission * through, change)
             gradient[layer - 1], alignment[layer - 1] = above, through
         last = found[-1]
         ntk = _finite(self.network, np.asarray(last.tangent))
@@ -217,8 +217,10 @@ class StaticKernel:
 def _advance(
     feature: Array, slope: Array, tangent: Array, weights: Any, biases: Any, weight_rate: Any, bias_rate: Any, rho: Any
 ) -> tuple[Array, Array]:
-    """K^{l+1} and T^l."""
-    return weights * feature + biases, weight_rate * feature + bias_rate + rho * weights * slope * tangent
+    """K^{l+1} and T^l. Nothing times an infinite slope is nothing."""
+    below = rho * weights * tangent
+    passed = jnp.where(below == 0, 0.0, slope * below)
+    return weights * feature + biases, weight_rate * feature + bias_rate + passed
 
 
 @dataclass(frozen=True)
@@ -240,6 +242,11 @@ class _Rows:
 
     def __getitem__(self, samples: slice) -> _Rows:
         return _Rows(self.inputs[samples], [(f[samples], s[samples]) for f, s in self.profiles])
+
+
+def _transmitted(signal: Floats, slope: Floats) -> Floats:
+    """Their product; nothing times an infinite slope is nothing."""
+    return np.multiply(signal, slope, out=np.zeros_like(slope), where=signal != 0)
 
 
 def inputs_of(x: ArrayLike, x2: ArrayLike | None) -> tuple[Floats, Floats | None]:
