@@ -16,7 +16,10 @@ from .averages import average, average_product
 from .kernels import slope_square, square
 from .nested import Floats, Function
 
-_TOLERANCE = 1e-12
+Orders = tuple[int, ...]
+
+TOLERANCE = 1e-12
+"""Of averages, relative to the root of the product of the two squares."""
 
 _ROUNDING = 32 * float(np.finfo(np.float64).eps)
 """Relative error of a covariance."""
@@ -73,16 +76,15 @@ class Moments(eqx.Module):
         right: tuple[Profile, Profile],
         *,
         same: bool,
-        orders: tuple[int, ...] = (0, 1),
+        orders: Orders = (0, 1),
     ) -> list[Float[Array, "p q"]]:
         """The averages of s (order 0) and s' (order 1) that are wanted.
 
         `same` says that left and right are the same samples in the same order.
         """
-        values, errors = _evaluate(self, left, k12, right, same, orders)
+        values, errors = _evaluated(self, left, k12, right, same, orders)
         for order in orders:
-            closed = self._closed[order]
-            if closed is None:
+            if self._closed[order] is None:
                 f = self.activation.derivative(order)
                 sides = (left[order], k12, right[order])
                 number = orders.index(order)
@@ -94,30 +96,28 @@ class Moments(eqx.Module):
     def _closed(self) -> tuple[Any, Any]:
         return self.activation.feature_moment, self.activation.slope_moment
 
+    def evaluate(
+        self, left: tuple[Profile, Profile], k12: Array, right: tuple[Profile, Profile], same: bool, orders: Orders
+    ) -> tuple[list[Float[Array, "p q"]], list[Float[Array, ""]]]:
+        """The averages without mending, and a bound on the relative error of each: a function that jax can trace."""
+        if self.activation.kinks:
+            k12 = _snapped(left[0].variances, k12, right[0].variances)
+        values, errors = [], []
+        for order in orders:
+            closed, rows, columns = self._closed[order], left[order], right[order]
+            if closed is None:
+                value, error = _products(rows, k12, columns, same=same)
+            else:
+                found = closed(rows.variances[:, None], k12, columns.variances[None, :])
+                value, error = _with_diagonal(jnp.broadcast_to(found, k12.shape), rows, same=same), jnp.zeros(())
+            values.append(value)
+            errors.append(error)
+        return values, errors
+
 
 @eqx.filter_jit
-def _evaluate(
-    moments: Moments,
-    left: tuple[Profile, Profile],
-    k12: Array,
-    right: tuple[Profile, Profile],
-    same: bool,
-    orders: tuple[int, ...],
-) -> tuple[list[Array], list[Array]]:
-    values, errors = [], []
-    if moments.activation.kinks:
-        k12 = _snapped(left[0].variances, k12, right[0].variances)
-    for order in orders:
-        closed = moments._closed[order]
-        rows, columns = left[order], right[order]
-        if closed is None:
-            value, error = _products(rows, k12, columns, same=same)
-        else:
-            found = closed(rows.variances[:, None], k12, columns.variances[None, :])
-            value, error = _with_diagonal(jnp.broadcast_to(found, k12.shape), rows, same=same), jnp.zeros(())
-        values.append(value)
-        errors.append(error)
-    return values, errors
+def _evaluated(moments: Moments, *arguments: Any) -> tuple[list[Array], list[Array]]:
+    return moments.evaluate(*arguments)
 
 
 @eqx.filter_jit
@@ -148,14 +148,14 @@ def _mended(
     same: bool = False,
 ) -> Array:
     """With integrals in the place of values that might not be accurate."""
-    if float(error) <= _TOLERANCE:
+    if float(error) <= TOLERANCE:
         return values
     if kinks:
         k12 = _snapped(left.variances, k12, right.variances)
     bad = np.ones(k12.shape, bool)
     if left.series is not None and right.series is not None:
         correlation = _correlation(left.variances, k12, right.variances, same=same)
-        bad = hermite.doubtful(left.series, right.series, correlation, _TOLERANCE)
+        bad = hermite.doubtful(left.series, right.series, correlation, TOLERANCE)
     rows, columns = np.nonzero(np.triu(bad, 1) if same else bad)
     entries = np.asarray(left.variances)[rows], np.asarray(k12)[rows, columns], np.asarray(right.variances)[columns]
     found = average_product(f, g, *entries, kinks=kinks)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from .. import check
 from ..precision import double_precision
 
-BLOCK = 512
+BLOCK = 256
 """Rows and columns of a block: what a block needs then fits into the processor's cache."""
 
 Floats = NDArray[np.float64]

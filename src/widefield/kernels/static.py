@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,13 +16,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import check
 from ..errors import InvalidInput
-from ..gaussian.pairs import Moments, Profile
+from ..gaussian.pairs import TOLERANCE, Moments, Profile
 from ..network import MLP, per_layer
 from ..precision import double_precision
 from ..rules import GradientDescent, LearningRule
 from .blocks import BLOCK, assemble
 
 Floats = NDArray[np.float64]
+_Pairs = Callable[[tuple[Profile, Profile], Array, tuple[Profile, Profile]], list[Array]]
 
 
 @dataclass(frozen=True)
@@ -115,12 +117,17 @@ class StaticKernel:
             columns = rows if right is None else _Rows(right, self._profiles(np.mean(right**2, axis=1)))
 
         def compute(first: slice, second: slice) -> tuple[Array, ...]:
-            same = right is None and first == second
-            *_, last = self._layers(rows[first], columns[second], same=same, slopes="tangent" in names)
-            return tuple(getattr(last, name) for name in names)
+            same, slopes = right is None and first == second, "tangent" in names
+            corner = jnp.asarray(first.start), jnp.asarray(second.start)
+            shape = _Shape(first.stop - first.start, second.stop - second.start, same)
+            *found, error = _block(self, rows, columns, *corner, shape, slopes)
+            if float(error) > TOLERANCE:
+                *_, last = self._layers(rows[first], columns[second], _mended(self, same, slopes))
+                found = [last.k, last.tangent]
+            return tuple(found[: len(names)])
 
-        shape = (len(left), len(left if right is None else right))
-        return assemble(compute, shape, len(names), block, symmetric=right is None)
+        size = (len(left), len(left if right is None else right))
+        return assemble(compute, size, len(names), block, symmetric=right is None)
 
     def diagonal(self, x: ArrayLike) -> Kernels:
         """Both kernels between every row of x and itself, one number for each; the NTK may be infinite."""
@@ -143,7 +150,7 @@ class StaticKernel:
         with double_precision():
             rows = _Rows(left, self._profiles(np.mean(left**2, axis=1)))
             columns = rows if right is None else _Rows(right, self._profiles(np.mean(right**2, axis=1)))
-            return self._collected(list(self._layers(rows, columns, same=right is None)))
+            return self._collected(list(self._layers(rows, columns, _mended(self, right is None, True))))
 
     def by_angle(self, angles: ArrayLike) -> xr.Dataset:
         """Kernels between two inputs with |x|^2 = D as functions of the angle between them.
@@ -186,22 +193,22 @@ class StaticKernel:
     def _moments(self) -> Moments:
         return Moments(self.network.phi)
 
-    def _layers(self, rows: _Rows, columns: _Rows, *, same: bool, slopes: bool = True) -> Iterator[_Layer]:
-        """The recursions above, from the inputs up; without `slopes` those of the tangent kernel mean nothing."""
-        network, k0 = self.network, jnp.asarray(rows.inputs @ columns.inputs.T / rows.inputs.shape[1])
+    def _orders(self, slopes: bool) -> tuple[int, ...]:
+        """Derivatives of phi whose averages are wanted."""
+        return (1,) if self.rule.gated else (0, 1) if slopes else (0,)
+
+    def _layers(self, rows: _Rows, columns: _Rows, pairs: _Pairs) -> Iterator[_Layer]:
+        """The recursions above, from the inputs up; `pairs` gives the averages over pairs of a layer."""
+        k0 = jnp.asarray(rows.inputs) @ jnp.asarray(columns.inputs).T / rows.inputs.shape[1]
         constants = self._constants(0)
         layer = _Layer(k0, k0, constants[0] * k0 + constants[1], constants[2] * k0 + constants[3])
-        gates = k0
-        if self.rule.gated:
-            (gates,) = self._moments.pairs(rows.profiles[0], k0, columns.profiles[0], same=same, orders=(1,))
+        gates = pairs(rows.profiles[0], k0, columns.profiles[0])[-1] if self.rule.gated else k0
         yield layer
-        for number in range(1, network.hidden_layers + 1):
+        for number in range(1, self.network.hidden_layers + 1):
             if self.rule.gated:
                 feature, slope = gates * layer.k, gates
             else:
-                profiles = rows.profiles[number - 1], columns.profiles[number - 1]
-                orders = (0, 1) if slopes else (0,)
-                found = self._moments.pairs(profiles[0], layer.k, profiles[1], same=same, orders=orders)
+                found = pairs(rows.profiles[number - 1], layer.k, columns.profiles[number - 1])
                 feature, slope = found[0], found[-1]
             k, tangent = _advance(feature, slope, layer.tangent, *self._constants(number))
             layer = _Layer(feature, slope, k, tangent)
@@ -233,8 +240,7 @@ class _Layer:
     tangent: Float[Array, "p q"]
 
 
-@dataclass(frozen=True)
-class _Rows:
+class _Rows(eqx.Module):
     """Inputs and what the activation does at each, layer by layer."""
 
     inputs: Floats
@@ -242,6 +248,43 @@ class _Rows:
 
     def __getitem__(self, samples: slice) -> _Rows:
         return _Rows(self.inputs[samples], [(f[samples], s[samples]) for f, s in self.profiles])
+
+    def part(self, start: Any, size: int) -> _Rows:
+        """The same for a start that is known only when the compiled code runs; samples are the last axis but once."""
+        inputs = jax.lax.dynamic_slice_in_dim(jnp.asarray(self.inputs), start, size)
+        cut = lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, start, size, axis=leaf.ndim - 1)  # noqa: E731
+        return _Rows(inputs, jax.tree.map(cut, self.profiles))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """Of a block: its size, and whether it lies on the diagonal."""
+
+    rows: int
+    columns: int
+    same: bool
+
+
+def _mended(kernel: StaticKernel, same: bool, slopes: bool) -> _Pairs:
+    """Averages that are always accurate; those of slopes only if they are wanted."""
+    orders = kernel._orders(slopes)
+    return lambda left, k, right: kernel._moments.pairs(left, k, right, same=same, orders=orders)
+
+
+@eqx.filter_jit
+def _block(
+    kernel: StaticKernel, rows: _Rows, columns: _Rows, first: Array, second: Array, shape: _Shape, slopes: bool
+) -> tuple[Array, Array, Array]:
+    """K^{L+1} and T^L of a block, and the largest bound on the error of an average."""
+    errors: list[Array] = [jnp.zeros(())]
+
+    def pairs(left: Any, k: Array, right: Any) -> list[Array]:
+        values, found = kernel._moments.evaluate(left, k, right, shape.same, kernel._orders(slopes))
+        errors.extend(found)
+        return values
+
+    *_, last = kernel._layers(rows.part(first, shape.rows), columns.part(second, shape.columns), pairs)
+    return last.k, last.tangent, jnp.max(jnp.stack(errors))
 
 
 def _transmitted(signal: Floats, slope: Floats) -> Floats:
