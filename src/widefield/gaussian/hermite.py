@@ -77,17 +77,20 @@ def series(f: Function, variances: Floats, *, kink: bool) -> Series | None:
 
 
 def _terms(weighted: Floats, square: Floats, basis: Floats) -> Series:
-    terms = np.zeros((len(square), MOST_TERMS))
-    rests = np.empty((MOST_TERMS // _CHUNK, len(square)))
+    terms = np.zeros((MOST_TERMS, len(square)))
+    rests = np.zeros((MOST_TERMS // _CHUNK, len(square)))
     left = square
     for start in range(0, MOST_TERMS, _BATCH):
-        batch = slice(start, start + _BATCH)
+        chunks = slice(start // _CHUNK, (start + _BATCH) // _CHUNK)
         if start == 0 or np.any(left > _REST * square):
-            terms[:, batch] = weighted @ basis[batch].T
-        for chunk in range(start // _CHUNK, (start + _BATCH) // _CHUNK):
-            left = np.maximum(left - np.sum(terms[:, chunk * _CHUNK : (chunk + 1) * _CHUNK] ** 2, axis=1), 0.0)
-            rests[chunk] = left
-    return Series(jnp.asarray(terms.T), jnp.asarray(square), jnp.asarray(rests))
+            batch = terms[start : start + _BATCH]
+            np.matmul(basis[start : start + _BATCH], weighted.T, out=batch)
+            taken = np.sum(batch.reshape(-1, _CHUNK, len(square)) ** 2, axis=1)
+            rests[chunks] = np.maximum(left - np.cumsum(taken, axis=0), 0.0)
+        else:
+            rests[chunks] = left
+        left = rests[chunks.stop - 1]
+    return Series(jnp.asarray(terms), jnp.asarray(square), jnp.asarray(rests))
 
 
 @cache
