@@ -147,7 +147,7 @@ def _print_comparison(found: Comparison) -> None:
     names = [name for name in comparison.QUANTITIES if name in found.networks.data]
     table = Table(title="largest distance from the networks over time")
     for heading in ("", "final loss", *(name.replace("_", " ") for name in names), "seconds"):
-        table.add_column(heading, justify="left" if not heading else "right")
+        table.add_column(heading, justify="right" if heading else "left", no_wrap=not heading)
     for trajectory in (found.networks, *found.answers):
         row = [trajectory.label, _with_error(trajectory, "loss")]
         for name in names:
