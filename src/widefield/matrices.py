@@ -120,7 +120,7 @@ class OuterProducts(eqx.Module):
 
     left: Float[Array, "p m"]
     right: Float[Array, "p n"]
-    strength: float = eqx.field(static=True)
+    strength: Float[Array, ""]
 
 
 class Dense(Substrate):

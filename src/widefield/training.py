@@ -38,11 +38,11 @@ class Program(eqx.Module):
     targets: Float[Array, "p c"]
     rates: Float[Array, " steps"]
     batches: Int[Array, "steps b"] | None
+    richness: Float[Array, ""]
     network: MLP = eqx.field(static=True)
     loss: Loss = eqx.field(static=True)
     rule: LearningRule = eqx.field(static=True)
     optimiser: Optimiser = eqx.field(static=True)
-    richness: float = eqx.field(static=True)
     ratios: tuple[float, ...] = eqx.field(static=True)
 
     def start(self, substrate: Substrate) -> State:
@@ -183,7 +183,7 @@ class Program(eqx.Module):
     def _matrices(self) -> list[str]:
         return [hidden(layer) for layer in range(1, self.network.hidden_layers)]
 
-    def strength(self, layer: int) -> float:
+    def strength(self, layer: int) -> Float[Array, ""]:
         """gamma_0 sqrt(N/N_l): how strongly the weights into layer l follow its pseudo-gradient (BP22 D.8)."""
         return self.richness / math.sqrt(self.ratios[layer - 1])
 
@@ -214,11 +214,12 @@ def compile_problem(
         targets=jnp.asarray(problem.samples.y, dtype),
         rates=jnp.asarray(problem.optimiser.rates(), dtype),
         batches=None if batches is None else jnp.asarray(batches),
-        network=problem.network,
+        richness=jnp.asarray(richness, dtype),
+        # Programs that differ in their richness alone share compiled code.
+        network=dataclasses.replace(problem.network, richness=1.0),
         loss=problem.loss,
         rule=problem.rule,
         optimiser=problem.optimiser,
-        richness=richness,
         ratios=ratios,
     )
 

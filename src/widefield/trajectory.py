@@ -56,7 +56,8 @@ class Trajectory:
         targets, test_targets, input_kernel
 
     Kernels of gradients have the axes `output`, `output_` only if the network has several outputs. A theory that
-    knows the error of a variable gives it as `<name>_error`.
+    knows the error of a variable gives it as `<name>_error`, and one that knows how networks differ from one another
+    gives the standard deviation over networks as `<name>_deviation`.
     """
 
     data: xr.Dataset

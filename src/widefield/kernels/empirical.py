@@ -172,7 +172,7 @@ def _program(network: MLP, rule: LearningRule, dimension: int, outputs: int) -> 
         loss=SquaredError(),
         rule=rule,
         optimiser=SGD(learning_rate=1.0, steps=1),
-        richness=1.0,
+        richness=jnp.asarray(1.0),
         ratios=network.ratios,
     )
 
