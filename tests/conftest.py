@@ -1,5 +1,6 @@
 """Strict settings: no silent promotion of types or ranks anywhere in the package."""
 
+import gc
 import os
 
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=true")
@@ -16,6 +17,14 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 hypothesis.settings.register_profile("widefield", deadline=None, derandomize=True, max_examples=30)
 hypothesis.settings.load_profile("widefield")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def forget_compiled_code():
+    """Code compiled for one module is of no use to the next; all of it together takes gigabytes, and time."""
+    yield
+    jax.clear_caches()
+    gc.collect()
 
 
 @pytest.fixture

@@ -65,6 +65,9 @@ def test_command_line(tmp_path):
     for word in ("width 64", "lazy", "perturbative", "feature", "±", "saved"):
         assert word in result.output
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
+    solved = ["solve", command[1], "--theory", "lazy", "--quiet", "-o", str(tmp_path / "lazy.nc")]
+    assert CliRunner().invoke(app, solved, catch_exceptions=False).exit_code == 0
+    assert wf.Trajectory.load(tmp_path / "lazy.nc").theory == wf.Lazy()
     again = CliRunner().invoke(app, command)
     assert again.exit_code != 0
     unknown = CliRunner().invoke(app, [*command[:3], "nothing", *command[4:], "--overwrite"])

@@ -382,3 +382,9 @@ def test_not_positive(kernels):
     kernel = Blocks(np.diag([1.0, 1.0, 1.0, -0.5]), np.ones((4, 4)), np.eye(4))
     with pytest.raises(InvalidInput, match="not positive semidefinite"):
         trained(nngp, kernel, y)
+
+
+def test_a_learning_rate_that_diverges_in_finite_time():
+    blocks = Blocks(np.eye(1), np.ones((1, 1)), np.eye(1))
+    with pytest.raises(InvalidInput, match="learning_rate = 5 diverges by time = 5000"):
+        trained(blocks, blocks, [1.0], time=5000.0, learning_rate=5.0)

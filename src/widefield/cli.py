@@ -50,6 +50,7 @@ def solve(
     problem: ProblemFile,
     output: OutputFile,
     width: Annotated[str, typer.Option(help="Neurons in a hidden layer, or inf.")] = "inf",
+    theory: Annotated[str | None, typer.Option(help="Instead of a width: lazy, perturbative, ...")] = None,
     seeds: Annotated[int, typer.Option(help="Number of independent networks.")] = 1,
     first_seed: Annotated[int, typer.Option(help="Seed of the first network or replica.")] = 0,
     precision: Annotated[str, typer.Option(help="float64 or float32, of networks.")] = "float64",
@@ -60,22 +61,24 @@ def solve(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing output.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
-    """Solve a problem at a width, finite or inf, and save the trajectory. Ctrl-C saves; --resume goes on."""
-    from . import files
+    """Solve a problem at a width, finite or inf, or by another theory. Ctrl-C saves; --resume goes on."""
+    from . import comparison, files
     from . import solve as run
     from .problem import Problem
     from .theories import FiniteWidth, InfiniteWidth, Theory
 
     checkpoint = output.with_name(f"{output.name}.checkpoint")
     described = Problem.from_toml(problem)
-    theory: Theory
-    if width in ("inf", "infinity", "∞"):
-        theory = InfiniteWidth(particles, replicas, first_seed=first_seed, tolerance=tolerance)
+    chosen: Theory
+    if theory is not None:
+        (chosen,) = comparison.named([theory])
+    elif width in ("inf", "infinity", "∞"):
+        chosen = InfiniteWidth(particles, replicas, first_seed=first_seed, tolerance=tolerance)
     else:
-        theory = FiniteWidth(_whole(width), seeds=seeds, first_seed=first_seed, precision=precision)
+        chosen = FiniteWidth(_whole(width), seeds=seeds, first_seed=first_seed, precision=precision)
     _check_output(output, checkpoint, resume=resume, overwrite=overwrite)
     files.check_writable(output)
-    trajectory = run(described, theory, throw=False, progress=not quiet, checkpoint=checkpoint)
+    trajectory = run(described, chosen, throw=False, progress=not quiet, checkpoint=checkpoint)
     trajectory.save(output)
     if trajectory.status == "interrupted":
         errors.print(f"{trajectory.message}; saved {output}. Go on with the same command and --resume.", soft_wrap=True)

@@ -142,7 +142,10 @@ def learned(values: Floats, time: float, *, learning_rate: float | None = None, 
             limit = 2 / (values.max() + ridge)
             raise InvalidInput(f"learning_rate = {eta:g} diverges: the kernel's largest eigenvalue needs < {limit:.4g}")
         if not math.isinf(time):
-            return np.asarray(np.where(rates > 0, _reached(eta * rates, _whole(time, eta)) / safe, time))
+            found = np.where(rates > 0, _reached(eta * rates, _whole(time, eta)) / safe, time)
+            if not np.all(np.isfinite(found)):
+                raise InvalidInput(f"learning_rate = {eta:g} diverges by time = {time:g}: reduce one of them")
+            return found
     if math.isinf(time):
         return np.asarray(np.where(rates > 0, 1 / safe, 0.0))
     return np.asarray(np.where(rates > 0, -np.expm1(-rates * time) / safe, time))
@@ -185,7 +188,9 @@ def _cholesky(train: Floats, noise: float) -> Floats:
 def _reached(change: Floats, steps: int) -> Floats:
     """1 - (1 - change)^steps, to full precision where it is small."""
     slow = np.minimum(change, 0.5)
-    return np.asarray(np.where(change <= 0.5, -np.expm1(steps * np.log1p(-slow)), 1 - (1 - change) ** steps))
+    with np.errstate(over="ignore"):
+        fast = 1 - (1 - change) ** steps
+    return np.asarray(np.where(change <= 0.5, -np.expm1(steps * np.log1p(-slow)), fast))
 
 
 def _whole(time: float, eta: float) -> int:

@@ -23,6 +23,10 @@ from ..rules import GradientDescent, LearningRule
 from .blocks import BLOCK, assemble
 
 Floats = NDArray[np.float64]
+_AT_ONCE = 8
+"""Layers that are compiled into one program: more take long to compile, fewer to start."""
+
+_Profiles = list[tuple[Profile, Profile]]
 _Pairs = Callable[[tuple[Profile, Profile], Array, tuple[Profile, Profile]], list[Array]]
 
 
@@ -118,16 +122,33 @@ class StaticKernel:
 
         def compute(first: slice, second: slice) -> tuple[Array, ...]:
             same, slopes = right is None and first == second, "tangent" in names
-            corner = jnp.asarray(first.start), jnp.asarray(second.start)
-            shape = _Shape(first.stop - first.start, second.stop - second.start, same)
-            *found, error = _block(self, rows, columns, *corner, shape, slopes)
-            if float(error) > TOLERANCE:
-                *_, last = self._layers(rows[first], columns[second], _mended(self, same, slopes))
-                found = [last.k, last.tangent]
-            return tuple(found[: len(names)])
+            k0 = _input_kernel(rows.inputs[first], columns.inputs[second])
+            found, accurate = self._climbed(k0, rows, columns, (first.start, second.start), same, slopes)
+            if not accurate:
+                exact = _mended(self, same, slopes)
+                *_, last = self._layers(k0, rows[first].profiles, columns[second].profiles, exact)
+                found = last.k, last.tangent
+            return found[: len(names)]
 
         size = (len(left), len(left if right is None else right))
         return assemble(compute, size, len(names), block, symmetric=right is None)
+
+    def _climbed(
+        self, k0: Array, rows: _Rows, columns: _Rows, corner: tuple[int, int], same: bool, slopes: bool
+    ) -> tuple[tuple[Array, Array], bool]:
+        """K^{L+1} and T^L of a block in compiled code, a few layers at a time; and whether averages were accurate."""
+        if self.rule.gated:  # one average, and products
+            return (k0, k0), False
+        table = np.array([self._constants(number) for number in range(self.network.hidden_layers + 1)])
+        k, tangent = table[0, 0] * k0 + table[0, 1], table[0, 2] * k0 + table[0, 3]
+        start, errors = (jnp.asarray(corner[0]), jnp.asarray(corner[1])), []
+        for layer in range(0, self.network.hidden_layers, _AT_ONCE):
+            part = slice(layer, layer + _AT_ONCE)
+            sides = rows.profiles[part], columns.profiles[part]
+            constants = jnp.asarray(table[1:][part])
+            k, tangent, error = _climb(self._moments, *sides, k, tangent, constants, start, same, self._orders(slopes))
+            errors.append(error)
+        return (k, tangent), all(float(error) <= TOLERANCE for error in errors)
 
     def diagonal(self, x: ArrayLike) -> Kernels:
         """Both kernels between every row of x and itself, one number for each; the NTK may be infinite."""
@@ -150,7 +171,8 @@ class StaticKernel:
         with double_precision():
             rows = _Rows(left, self._profiles(np.mean(left**2, axis=1)))
             columns = rows if right is None else _Rows(right, self._profiles(np.mean(right**2, axis=1)))
-            return self._collected(list(self._layers(rows, columns, _mended(self, right is None, True))))
+            k0, pairs = _input_kernel(rows.inputs, columns.inputs), _mended(self, right is None, True)
+            return self._collected(list(self._layers(k0, rows.profiles, columns.profiles, pairs)))
 
     def by_angle(self, angles: ArrayLike) -> xr.Dataset:
         """Kernels between two inputs with |x|^2 = D as functions of the angle between them.
@@ -197,18 +219,17 @@ class StaticKernel:
         """Derivatives of phi whose averages are wanted."""
         return (1,) if self.rule.gated else (0, 1) if slopes else (0,)
 
-    def _layers(self, rows: _Rows, columns: _Rows, pairs: _Pairs) -> Iterator[_Layer]:
+    def _layers(self, k0: Array, rows: _Profiles, columns: _Profiles, pairs: _Pairs) -> Iterator[_Layer]:
         """The recursions above, from the inputs up; `pairs` gives the averages over pairs of a layer."""
-        k0 = jnp.asarray(rows.inputs) @ jnp.asarray(columns.inputs).T / rows.inputs.shape[1]
         constants = self._constants(0)
         layer = _Layer(k0, k0, constants[0] * k0 + constants[1], constants[2] * k0 + constants[3])
-        gates = pairs(rows.profiles[0], k0, columns.profiles[0])[-1] if self.rule.gated else k0
+        gates = pairs(rows[0], k0, columns[0])[-1] if self.rule.gated else k0
         yield layer
         for number in range(1, self.network.hidden_layers + 1):
             if self.rule.gated:
                 feature, slope = gates * layer.k, gates
             else:
-                found = pairs(rows.profiles[number - 1], layer.k, columns.profiles[number - 1])
+                found = pairs(rows[number - 1], layer.k, columns[number - 1])
                 feature, slope = found[0], found[-1]
             k, tangent = _advance(feature, slope, layer.tangent, *self._constants(number))
             layer = _Layer(feature, slope, k, tangent)
@@ -240,29 +261,19 @@ class _Layer:
     tangent: Float[Array, "p q"]
 
 
-class _Rows(eqx.Module):
+@dataclass(frozen=True)
+class _Rows:
     """Inputs and what the activation does at each, layer by layer."""
 
     inputs: Floats
-    profiles: list[tuple[Profile, Profile]]
+    profiles: _Profiles
 
     def __getitem__(self, samples: slice) -> _Rows:
         return _Rows(self.inputs[samples], [(f[samples], s[samples]) for f, s in self.profiles])
 
-    def part(self, start: Any, size: int) -> _Rows:
-        """The same for a start that is known only when the compiled code runs; samples are the last axis but once."""
-        inputs = jax.lax.dynamic_slice_in_dim(jnp.asarray(self.inputs), start, size)
-        cut = lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, start, size, axis=leaf.ndim - 1)  # noqa: E731
-        return _Rows(inputs, jax.tree.map(cut, self.profiles))  # type: ignore[arg-type]
 
-
-@dataclass(frozen=True)
-class _Shape:
-    """Of a block: its size, and whether it lies on the diagonal."""
-
-    rows: int
-    columns: int
-    same: bool
+def _input_kernel(rows: Floats, columns: Floats) -> Array:
+    return jnp.asarray(rows @ columns.T / rows.shape[1])
 
 
 def _mended(kernel: StaticKernel, same: bool, slopes: bool) -> _Pairs:
@@ -272,19 +283,33 @@ def _mended(kernel: StaticKernel, same: bool, slopes: bool) -> _Pairs:
 
 
 @eqx.filter_jit
-def _block(
-    kernel: StaticKernel, rows: _Rows, columns: _Rows, first: Array, second: Array, shape: _Shape, slopes: bool
+def _climb(
+    moments: Moments,
+    rows: _Profiles,
+    columns: _Profiles,
+    k: Array,
+    tangent: Array,
+    constants: Float[Array, "layers 5"],
+    corner: tuple[Array, Array],
+    same: bool,
+    orders: tuple[int, ...],
 ) -> tuple[Array, Array, Array]:
-    """K^{L+1} and T^L of a block, and the largest bound on the error of an average."""
-    errors: list[Array] = [jnp.zeros(())]
+    """Through a few layers, for the block of all samples at a corner; also a bound on the error of the averages."""
+    errors: list[Array] = []
+    for number, sides in enumerate(zip(rows, columns, strict=True)):
+        left, right = (_cut(side, start, size) for side, start, size in zip(sides, corner, k.shape, strict=True))
+        values, found = moments.evaluate(left, k, right, same, orders)
+        k, tangent = _advance(values[0], values[-1], tangent, *constants[number])
+        errors += found
+    return k, tangent, jnp.max(jnp.stack(errors))
 
-    def pairs(left: Any, k: Array, right: Any) -> list[Array]:
-        values, found = kernel._moments.evaluate(left, k, right, shape.same, kernel._orders(slopes))
-        errors.extend(found)
-        return values
 
-    *_, last = kernel._layers(rows.part(first, shape.rows), columns.part(second, shape.columns), pairs)
-    return last.k, last.tangent, jnp.max(jnp.stack(errors))
+def _cut(profiles: tuple[Profile, Profile], start: Array, size: int) -> tuple[Profile, Profile]:
+    """Samples are the last axis of every array."""
+    cut: tuple[Profile, Profile] = jax.tree.map(
+        lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, start, size, axis=leaf.ndim - 1), profiles
+    )
+    return cut
 
 
 def _transmitted(signal: Floats, slope: Floats) -> Floats:
