@@ -106,16 +106,17 @@ def first_record(problem, width, seed):
     return eqx.filter_jit(observer)(program.start(Dense(jnp.asarray(seed), widths)))[0]
 
 
-RULES = [
-    wf.FeedbackAlignment(0.5),
-    wf.DirectFeedbackAlignment(),
-    wf.GatedLinear(),
-    wf.Hebb(),
-]
+RULES = {
+    "feedback alignment": wf.FeedbackAlignment(0.5),
+    "direct feedback alignment": wf.DirectFeedbackAlignment(),
+    "gated linear": wf.GatedLinear(),
+    "hebb": wf.Hebb(),
+}
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.kind)
-def test_kernels_are_those_that_training_records(rule, double):
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow if n == "hebb" else ()) for n in RULES])
+def test_kernels_are_those_that_training_records(name, double):
+    rule = RULES[name]
     network = wf.MLP(hidden_layers=2, activation="tanh", bias_variances=0.2, train_biases=True, width_ratios=(2, 1))
     problem = problem_of(network, points(5, 20, 1), points(3, 20, 2), 2, rule)
     recorded = first_record(problem, 10, 3)

@@ -94,7 +94,17 @@ VARIANTS = {
 }
 
 
-COVERED = ("plain, L = 1", "feedback alignment, rho = 1", "Langevin noise", "momentum and decay")
+COVERED = (
+    "plain, L = 1",
+    "plain, L = 5",
+    "feedback alignment, rho = 0",
+    "feedback alignment, rho = 1",
+    "Langevin noise",
+    "momentum and decay",
+    "trained biases",
+    "minibatches",
+    "unequal widths and variances",
+)
 """Special cases of others, which the default suite leaves out."""
 
 

@@ -157,12 +157,15 @@ def test_several_outputs_and_kernels():
     np.testing.assert_allclose(answer.data.test_ntk[0, :, 2, :, 2], crossed.ntk, rtol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "rule",
-    [wf.GatedLinear()]
-    + [
-        pytest.param(rule, marks=pytest.mark.slow)
-        for rule in (wf.GradientDescent(), wf.FeedbackAlignment(0.5), wf.DirectFeedbackAlignment(), wf.Hebb())
+    [
+        wf.GradientDescent(),
+        wf.FeedbackAlignment(0.5),
+        wf.DirectFeedbackAlignment(),
+        wf.Hebb(),
+        wf.GatedLinear(),
     ],
     ids=lambda rule: rule.kind,
 )

@@ -165,7 +165,7 @@ def frozen_randomness(program, state, rule, rho):
     return initial
 
 
-@pytest.mark.parametrize("layers", [1, 3])
+@pytest.mark.parametrize("layers", [pytest.param(1, marks=pytest.mark.slow), 3])
 @pytest.mark.parametrize("name", RULES)
 def test_rules_equal_their_definition(name, layers, double):
     rule, rho = RULES[name]
@@ -214,7 +214,7 @@ def test_several_outputs_of_other_rules(double):
             np.testing.assert_allclose(summed[1][:, 0], square * forward.features[1], rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("width", [1, 7, 64])
+@pytest.mark.parametrize("width", [1, pytest.param(7, marks=pytest.mark.slow), 64])
 @pytest.mark.parametrize("name", ["gd", "fa 0.5", "dfa", "hebb", "gln"])
 def test_feature_space_identity(name, width, double):
     """h(t) = chi(t) + eta gamma0 sum_s Delta Phi(t, s) gt(s), and the same for z, at every width."""
