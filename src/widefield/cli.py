@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -148,20 +149,21 @@ def _print_comparison(found: Comparison) -> None:
     from . import comparison
 
     names = [name for name in comparison.QUANTITIES if name in found.networks.data]
-    table = Table(title="largest distance from the networks over time")
-    for heading in ("", "final loss", *(name.replace("_", " ") for name in names), "seconds"):
-        table.add_column(heading, justify="right" if heading else "left", no_wrap=not heading)
+    table = Table(title="largest distance from the networks over time", box=box.SIMPLE)
+    short = {"feature_kernel": "features", "gradient_kernel": "gradients"}
+    for heading in ("", "loss", *(short.get(name, name) for name in names), "s"):
+        table.add_column(heading, justify="right" if heading else "left", no_wrap=True)
     for trajectory in (found.networks, *found.answers):
-        row = [trajectory.label, _with_error(trajectory, "loss")]
+        row = [trajectory.label, f"{float(trajectory.mean('loss').isel(time=-1)):.3g}"]
         for name in names:
             if trajectory is found.networks:
-                row.append(f"± {float(comparison.uncertainty(trajectory, name).max()):.2%}")
+                row.append(f"± {float(comparison.uncertainty(trajectory, name).max()):.1%}")
             else:
-                row.append(f"{float(comparison.distance(trajectory, found.networks, name).max()):.2%}")
+                row.append(f"{float(comparison.distance(trajectory, found.networks, name).max()):.1%}")
         table.add_row(*row, f"{trajectory.data.attrs['seconds']:.1f}")
     console.print(table)
     console.print(
-        "feature and gradient kernels of the last layer; ± is what the number of networks leaves uncertain",
+        "loss at the end; kernels of features and gradients of the last layer; ± is due to the number of networks",
         highlight=False,
     )
     for label, reason in found.refusals.items():

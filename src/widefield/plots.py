@@ -163,21 +163,27 @@ def compare(*trajectories: Trajectory) -> Figure:
     names = [] if networks is None else [n for n in _DISTANCES if n in networks.data]
     top, bottom = 1 + len(names), max(1, len(shown))
     with style():
-        figure = plt.figure(figsize=(max(3.2 * top, 2.6 * bottom), 5.6), layout="constrained")
+        figure = plt.figure(figsize=(max(3.2 * top, 2.6 * bottom), 6.2), layout="constrained")
         halves: Any = figure.subfigures(2, 1)
         upper, lower = halves
         panels = upper.subplots(1, top, squeeze=False)[0]
         losses(trajectories, panels[0])
         panels[0].get_legend().remove()
-        handles, labels = panels[0].get_legend_handles_labels()
-        upper.legend(handles, labels, loc="outside upper center", ncols=len(labels))
         for name, axes in zip(names, panels[1:], strict=True):
             assert networks is not None
             distances([t for t in trajectories if t is not networks], networks, name, axes)
+        shared = dict(zip(*reversed(panels[0].get_legend_handles_labels()), strict=True))
+        shared |= {
+            label: h for h, label in zip(*panels[-1].get_legend_handles_labels(), strict=True) if "error" in label
+        }
+        upper.legend(shared.values(), shared.keys(), loc="outside upper center", ncols=len(shared))
         # A theory that is far off must not wash out the others.
         scale = shown[:1] if networks is None else [networks]
         limit = max((float(np.abs(_last_kernel(t)).max()) for t in scale if t in shown), default=1.0)
-        for trajectory, axes in zip(shown, lower.subplots(1, bottom, squeeze=False)[0], strict=False):
+        places = lower.subplots(1, max(top, bottom), squeeze=False)[0]
+        for spare in places[len(shown) :]:
+            spare.remove()
+        for trajectory, axes in zip(shown, places, strict=False):
             kernel(trajectory, "feature_kernel", axes, layer=depth, limit=limit, colorbar=trajectory is shown[-1])
             axes.set_title(trajectory.label)
         lower.suptitle(f"final feature kernel, layer {depth}", fontsize=9)
