@@ -117,15 +117,14 @@ class StaticKernel:
         left, right = inputs_of(x, x2)
         check.integer("block", block, least=1)
         with double_precision():
-            rows = _Rows(left, self._profiles(np.mean(left**2, axis=1)))
-            columns = rows if right is None else _Rows(right, self._profiles(np.mean(right**2, axis=1)))
+            rows = self._prepared(left)
+            columns = rows if right is None else self._prepared(right)
 
         def compute(first: slice, second: slice) -> tuple[Array, ...]:
             same, slopes = right is None and first == second, "tangent" in names
-            k0 = _input_kernel(rows.inputs[first], columns.inputs[second])
-            found, accurate = self._climbed(k0, rows, columns, (first.start, second.start), same, slopes)
+            found, accurate = self._climbed(rows, columns, (first, second), same, slopes)
             if not accurate:
-                exact = _mended(self, same, slopes)
+                k0, exact = _input_kernel(rows.inputs[first], columns.inputs[second]), _mended(self, same, slopes)
                 *_, last = self._layers(k0, rows[first].profiles, columns[second].profiles, exact)
                 found = last.k, last.tangent
             return found[: len(names)]
@@ -134,19 +133,21 @@ class StaticKernel:
         return assemble(compute, size, len(names), block, symmetric=right is None)
 
     def _climbed(
-        self, k0: Array, rows: _Rows, columns: _Rows, corner: tuple[int, int], same: bool, slopes: bool
-    ) -> tuple[tuple[Array, Array], bool]:
+        self, rows: _Rows, columns: _Rows, block: tuple[slice, slice], same: bool, slopes: bool
+    ) -> tuple[tuple[Array, ...], bool]:
         """K^{L+1} and T^L of a block in compiled code, a few layers at a time; and whether averages were accurate."""
-        if self.rule.gated:  # one average, and products
-            return (k0, k0), False
-        table = np.array([self._constants(number) for number in range(self.network.hidden_layers + 1)])
-        k, tangent = table[0, 0] * k0 + table[0, 1], table[0, 2] * k0 + table[0, 3]
-        start, errors = (jnp.asarray(corner[0]), jnp.asarray(corner[1])), []
+        if self.rule.gated:  # one average, and products: nothing to be gained
+            return (), False
+        table = jnp.asarray([self._constants(number) for number in range(self.network.hidden_layers + 1)])
+        corner = jnp.asarray(block[0].start), jnp.asarray(block[1].start)
+        shape = block[0].stop - block[0].start, block[1].stop - block[1].start
+        k, tangent = _begin(rows.inputs, columns.inputs, table[0], corner, shape)
+        errors = []
         for layer in range(0, self.network.hidden_layers, _AT_ONCE):
             part = slice(layer, layer + _AT_ONCE)
             sides = rows.profiles[part], columns.profiles[part]
-            constants = jnp.asarray(table[1:][part])
-            k, tangent, error = _climb(self._moments, *sides, k, tangent, constants, start, same, self._orders(slopes))
+            constants, orders = table[1:][part], self._orders(slopes)
+            k, tangent, error = _climb(self._moments, *sides, k, tangent, constants, corner, same, orders)
             errors.append(error)
         return (k, tangent), all(float(error) <= TOLERANCE for error in errors)
 
@@ -169,8 +170,8 @@ class StaticKernel:
         """Kernels of every layer."""
         left, right = inputs_of(x, x2)
         with double_precision():
-            rows = _Rows(left, self._profiles(np.mean(left**2, axis=1)))
-            columns = rows if right is None else _Rows(right, self._profiles(np.mean(right**2, axis=1)))
+            rows = self._prepared(left)
+            columns = rows if right is None else self._prepared(right)
             k0, pairs = _input_kernel(rows.inputs, columns.inputs), _mended(self, right is None, True)
             return self._collected(list(self._layers(k0, rows.profiles, columns.profiles, pairs)))
 
@@ -198,6 +199,9 @@ class StaticKernel:
         last = found[-1]
         ntk = _finite(self.network, np.asarray(last.tangent))
         return LayerKernels(feature, slope, gradient, alignment, np.asarray(last.k), ntk)
+
+    def _prepared(self, x: Floats) -> _Rows:
+        return _Rows(jnp.asarray(x), self._profiles(np.mean(x**2, axis=1)))
 
     def _profiles(self, norms: Floats) -> list[tuple[Profile, Profile]]:
         """Of features and slopes at every layer, for samples of |x|^2 / D = norms."""
@@ -265,21 +269,31 @@ class _Layer:
 class _Rows:
     """Inputs and what the activation does at each, layer by layer."""
 
-    inputs: Floats
+    inputs: Array
     profiles: _Profiles
 
     def __getitem__(self, samples: slice) -> _Rows:
         return _Rows(self.inputs[samples], [(f[samples], s[samples]) for f, s in self.profiles])
 
 
-def _input_kernel(rows: Floats, columns: Floats) -> Array:
-    return jnp.asarray(rows @ columns.T / rows.shape[1])
+def _input_kernel(rows: Array, columns: Array) -> Array:
+    return rows @ columns.T / rows.shape[1]
 
 
 def _mended(kernel: StaticKernel, same: bool, slopes: bool) -> _Pairs:
     """Averages that are always accurate; those of slopes only if they are wanted."""
     orders = kernel._orders(slopes)
     return lambda left, k, right: kernel._moments.pairs(left, k, right, same=same, orders=orders)
+
+
+@eqx.filter_jit
+def _begin(
+    x: Array, x2: Array, constants: Float[Array, " 5"], corner: tuple[Array, Array], shape: tuple[int, int]
+) -> tuple[Array, Array]:
+    """K^1 and T^0 of the block at a corner."""
+    left, right = (jax.lax.dynamic_slice_in_dim(*part) for part in zip((x, x2), corner, shape, strict=True))
+    k0 = left @ right.T / x.shape[1]
+    return constants[0] * k0 + constants[1], constants[2] * k0 + constants[3]
 
 
 @eqx.filter_jit
