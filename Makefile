@@ -43,6 +43,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/finite_width.py
 	$(BIN)/python benchmarks/infinite_width.py
 	$(BIN)/python benchmarks/static_kernels.py
+	$(BIN)/python benchmarks/empirical_kernels.py
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

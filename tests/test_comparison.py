@@ -1,5 +1,8 @@
 """Theories side by side with real networks: BP22 Figure 4, and the command line."""
 
+import os
+import signal
+
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -83,3 +86,30 @@ def test_distances():
     twice = wf.Trajectory(mean * 2, networks.problem, wf.Lazy())
     np.testing.assert_allclose(float(comparison.distance(twice, networks, "feature_kernel").max()), 1.0)
     assert issubclass(NotAccurate, Warning)
+
+
+SMALL = wf.data.sphere(samples=3, dimension=4, seed=0)
+SHORT = {
+    "lazy": (wf.Lazy(), wf.Problem(wf.MLP(1), SMALL, optimiser=wf.SGD(0.1, 8, batch_size=1))),
+    "perturbative": (wf.Perturbative(64, 3), wf.Problem(wf.MLP(1, richness=0.1), SMALL, optimiser=wf.SGD(0.1, 8))),
+    "fluctuations": (wf.Fluctuations(50, points=64), wf.Problem(wf.MLP(1), SMALL, optimiser=wf.SGD(0.1, 8))),
+}
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_progress_and_interruption(name):
+    """Progress rises to the end, with a loss; Ctrl-C ends at once what cannot be resumed."""
+    theory, problem = SHORT[name]
+    reports = []
+    wf.solve(problem, theory, progress=lambda *report: reports.append(report))
+    done = [report[0] for report in reports]
+    assert done == sorted(done)
+    assert len(reports) > 1
+    assert reports[-1][0] == reports[-1][1]
+    assert np.isfinite(reports[-1][2])
+
+    def press(*report):
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        wf.solve(problem, theory, progress=press)

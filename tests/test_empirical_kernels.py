@@ -9,7 +9,7 @@ import pytest
 import reference
 import widefield as wf
 from widefield.kernels.empirical import network_kernels
-from widefield.kernels.functions import ntk_of_function
+from widefield.kernels.functions import nngp_of_function, ntk_of_function
 from widefield.matrices import Dense
 from widefield.observe import Observer
 from widefield.training import compile_problem
@@ -269,3 +269,23 @@ def test_functions_that_cannot_work_are_named(f, change, match):
     arguments = {"params": np.ones((1, 1), np.float32), "x": np.ones((2, 3), np.float32), **change}
     with pytest.raises(wf.InvalidInput, match=match):
         ntk_of_function(f, **arguments)
+
+
+def test_nngp_of_any_function():
+    """Inner products of outputs; of the last layer's features it is what a network's own kernel is."""
+    x = np.random.default_rng(1).normal(size=(7, 3))
+    weights = {"first": np.random.default_rng(2).normal(size=(3, 5)), "scale": 0.7}
+
+    def features(w, x):
+        return jnp.tanh(x @ w["first"]) * w["scale"]
+
+    plain = 0.7 * np.tanh(x @ weights["first"])
+    np.testing.assert_allclose(nngp_of_function(features, weights, x, block=3), plain @ plain.T / 5, rtol=1e-12)
+    mixed = nngp_of_function(features, weights, x[:2], x[2:])
+    np.testing.assert_allclose(mixed, plain[:2] @ plain[2:].T / 5, rtol=1e-12)
+    single = nngp_of_function(lambda w, x: features(w, x)[:, 0], weights, x)
+    np.testing.assert_allclose(single, np.outer(plain[:, 0], plain[:, 0]), rtol=1e-12)
+    with pytest.raises(wf.InvalidInput, match="x2 has shape"):
+        nngp_of_function(features, weights, x, x[:, :2])
+    with pytest.raises(wf.InvalidInput, match="f has values that are NaN"):
+        nngp_of_function(lambda w, x: features(w, x) / 0.0, weights, x)

@@ -9,7 +9,7 @@ from widefield import activations, gaussian
 from widefield.errors import Diverged, InvalidInput
 from widefield.kernels import fluctuations
 from widefield.kernels.fluctuations import kernel_fluctuations, ntk_weights, saddle_point
-from widefield.kernels.pairs import Pairs
+from widefield.kernels.sample_pairs import Pairs
 from widefield.kernels.susceptibility import feature_jacobian, slope_jacobian
 
 RELU = "scale_invariant(1.4142135623730951, 0)"  # sqrt(2) max(0, h), which preserves the norm

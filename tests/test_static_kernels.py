@@ -632,3 +632,38 @@ def test_bad_rates(name, value):
 def test_bad_angles():
     with pytest.raises(InvalidInput, match="angles"):
         StaticKernel(network()).by_angle([[0.0]])
+
+
+def test_nngp_alone():
+    """The same numbers without slopes, also for an activation whose slopes have no average."""
+    x = np.random.default_rng(3).normal(size=(6, 4))
+    for activation in ("relu", "tanh", "erf"):
+        kernel = StaticKernel(wf.MLP(3, activation, bias_variances=0.2))
+        np.testing.assert_allclose(kernel.nngp(x, x[:2], block=2), kernel(x).nngp[:, :2], rtol=1e-13)
+    step = StaticKernel(wf.MLP(1, "perceptron", weight_variances=(1.0, 3.0)))
+    cosine = x @ x.T / np.sqrt(np.outer(np.sum(x**2, axis=1), np.sum(x**2, axis=1)))
+    expected = 3 * (0.25 + np.arcsin(np.clip(cosine, -1, 1)) / (2 * np.pi))
+    np.testing.assert_allclose(step.nngp(x), expected, atol=1e-7)
+    np.testing.assert_allclose(step.diagonal(x).nngp, 1.5, rtol=1e-14)
+
+
+def test_diagonals():
+    x = np.random.default_rng(4).normal(size=(6, 4))
+    for rule, activation in ((wf.FeedbackAlignment(0.3), "tanh"), (wf.GatedLinear(), "relu")):
+        kernel = StaticKernel(wf.MLP(3, activation, bias_variances=0.2, train_biases=True), rule)
+        whole, diagonal = kernel(x), kernel.diagonal(x)
+        np.testing.assert_allclose(diagonal.nngp, np.diag(whole.nngp), rtol=1e-13)
+        np.testing.assert_allclose(diagonal.ntk, np.diag(whole.ntk), rtol=1e-13)
+
+
+@pytest.mark.parametrize(("depth", "expected"), [(10, 0.0580118478402), (100, 0.00512071566599)])
+def test_kernel_of_deep_tanh_networks(depth, expected):
+    """K^(l) of PDLT's recursion at (C_b, C_W) = (0, 1) from K^(1) = 1: layer l is the output of l - 1 hidden layers."""
+    found = StaticKernel(wf.MLP(depth - 1, "tanh")).diagonal(np.ones((1, 1))).nngp
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+@pytest.mark.slow
+def test_kernel_of_a_very_deep_tanh_network():
+    found = StaticKernel(wf.MLP(999, "tanh")).diagonal(np.ones((1, 1))).nngp
+    np.testing.assert_allclose(found, 0.000501666534947, rtol=1e-10)

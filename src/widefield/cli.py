@@ -32,10 +32,12 @@ OutputFile = Annotated[Path, typer.Option("--output", "-o", help="Where the traj
 
 def main() -> None:
     """Entry point: errors that widefield raises on purpose become one line and an exit code."""
-    from .errors import WidefieldError
+    from .errors import Interrupted, WidefieldError
 
     try:
         app()
+    except Interrupted as error:
+        fail(str(error), 130)
     except WidefieldError as error:
         fail(str(error), 2)
 

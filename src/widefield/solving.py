@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 from . import files
@@ -31,7 +32,8 @@ def solve(
         progress: True or False for a progress bar, None for one on terminals only, or a function
             `report(steps done, steps in all, loss)`.
         checkpoint: a file to save an unfinished run to, every few minutes and at Ctrl-C; if it is there, the run
-            goes on from it, to the same numbers. It is deleted when the run is complete.
+            goes on from it, to the same numbers. It is deleted when the run is complete. Theories that take seconds
+            have no use for it: there Ctrl-C raises KeyboardInterrupt, as elsewhere in Python.
     """
     if not isinstance(problem, Problem):
         raise InvalidInput(f"problem = {problem!r} must be a Problem")
@@ -47,7 +49,7 @@ def solve(
     shown = progress if isinstance(progress, bool) else None
     with (
         progress_bar(theory.label, False if callable(progress) else shown) as bar,
-        watching_for_interrupt(session),
+        watching_for_interrupt(session) if theory.resumes else nullcontext(),
     ):
         session.report = progress if callable(progress) else bar
         trajectory = theory.predict(problem, session)

@@ -6,13 +6,22 @@
 | the kernels of its layers; as functions of an angle | `StaticKernel.layers`, `StaticKernel.by_angle` |
 | Bayesian inference with a kernel | `posterior`, `log_evidence` |
 | an ensemble of lazily trained networks | `trained` |
-| kernels of a real network; of any function f(params, x) in jax | `network_kernels`, `ntk_of_function` |
+| kernels of a real network | `network_kernels` |
+| kernels of any function f(params, x) in jax | `ntk_of_function`, `nngp_of_function` |
 | how kernels of real networks scatter around their limits | `kernel_fluctuations` |
+
+| files | job |
+|---|---|
+| `static.py`, `blocks.py` | kernels at infinite width, a block of pairs at a time |
+| `prediction.py` | what a kernel predicts at the end, or at any time |
+| `dynamics.py`, `linear_model.py` | training with a fixed kernel: any loss, batches, random initial outputs |
+| `empirical.py`, `functions.py` | kernels of real networks, and of any function |
+| `fluctuations.py`, `susceptibility.py`, `noise.py`, `sample_pairs.py` | their scatter: recursion, its coefficients |
 """
 
 from .empirical import NetworkKernels, network_kernels
 from .fluctuations import KernelFluctuations, kernel_fluctuations, saddle_point
-from .functions import ntk_of_function
+from .functions import nngp_of_function, ntk_of_function
 from .prediction import Blocks, Prediction, log_evidence, posterior, trained
 from .static import Kernels, LayerKernels, StaticKernel
 
@@ -27,6 +36,7 @@ __all__ = [
     "kernel_fluctuations",
     "log_evidence",
     "network_kernels",
+    "nngp_of_function",
     "ntk_of_function",
     "posterior",
     "saddle_point",

@@ -17,11 +17,13 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 from numpy.typing import NDArray
 
+from .. import check
 from ..errors import InvalidInput
 from ..flow import GradientFlow
 from ..losses import Loss, SquaredError
 from ..optimisers import SGD
 from ..problem import Problem
+from ..session import Report
 from .prediction import learned
 
 Floats = NDArray[np.float64]
@@ -88,9 +90,14 @@ def _steps_of_modes(
 
 
 def accumulated(
-    kernel: Floats, initial: Float[NDArray[Any], "draws p c"], problem: Problem, steps: NDArray[np.int64]
+    kernel: Floats,
+    initial: Float[NDArray[Any], "draws p c"],
+    problem: Problem,
+    steps: NDArray[np.int64],
+    report: Report = lambda done, total, loss: None,
 ) -> Float[NDArray[Any], "times draws p c"]:
     """V at the recorded times for any loss and batches, for several initial outputs at once."""
+    check.memory("errors collected over time", 8 * len(steps) * initial.size, "record less often, or fewer draws")
     model = _Model(jnp.asarray(kernel), jnp.asarray(problem.samples.y), problem.loss)
     start = jnp.asarray(initial)
     if isinstance(problem.optimiser, GradientFlow):
@@ -105,6 +112,8 @@ def accumulated(
     for first, last in pairwise(steps):
         state = _advance(runner, jnp.asarray(optimiser.momentum), state, jnp.asarray(first), jnp.asarray(last))
         found.append(np.asarray(state[0]))
+        losses = jax.vmap(lambda f: problem.loss.total(f, model.targets))(start + state[1])
+        report(int(last), int(steps[-1]), float(jnp.mean(losses)))
     return np.stack(found)
 
 

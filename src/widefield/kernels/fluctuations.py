@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,7 @@ from ..errors import InvalidInput
 from ..gaussian.nested import Floats
 from ..network import MLP
 from .noise import MOST_EXACT, exact_moments, sampled_moments
-from .pairs import Pairs
+from .sample_pairs import Pairs
 from .static import StaticKernel
 from .susceptibility import feature_jacobian, slope_jacobian
 
@@ -109,6 +110,7 @@ def kernel_fluctuations(
     points: int = 2**14,
     replicas: int = 4,
     first_seed: int = 0,
+    report: Callable[[int, int], None] = lambda done, total: None,
 ) -> KernelFluctuations:
     """Joint covariance of all Phi^l and G^l of random networks, at order 1/N.
 
@@ -140,6 +142,7 @@ def kernel_fluctuations(
         points: Sobol points for averages of four functions, in each of
         replicas: independent sets, whose scatter gives `accuracy`.
         first_seed: of the replicas first_seed, first_seed + 1, ...
+        report: called with the layers done and the layers in all.
     """
     layers, samples = point.preactivation.shape[:2]
     pairs = Pairs.within(samples) if pairs is None else pairs
@@ -152,7 +155,12 @@ def kernel_fluctuations(
     size = len(pairs)
     needed = 8 * 4 * size**2 * (3 * layers**2 + replicas * layers)
     check.memory("covariance of the kernels", needed, "use fewer samples or layers")
-    responses = _responses(point, pairs)
+    onwards, bending = [], []
+    for layer, K in enumerate(point.preactivation):
+        onwards.append(feature_jacobian(point.activation, K, pairs))
+        bending.append(slope_jacobian(point.activation, K, pairs))
+        report(layer + 1, layers)
+    responses = _responses(point, pairs, onwards, bending)
     noises = _noises(point, pairs, points, replicas, first_seed)
     total = np.zeros((2 * layers * size, 2 * layers * size))
     spread = np.zeros((len(noises[0]), 2 * layers * size))
@@ -179,12 +187,15 @@ def _noises(
     ]
 
 
-def _responses(point: SaddlePoint, pairs: Pairs) -> list[Float[Floats, "2lq 2q"]]:
-    """What (eps^k, zeta^k) of every layer k do to all (Phi^l, G^l): the recursions above, driven in one layer."""
+def _responses(
+    point: SaddlePoint, pairs: Pairs, onwards: list[Floats], bending: list[Floats]
+) -> list[Float[Floats, "2lq 2q"]]:
+    """What (eps^k, zeta^k) of every layer k do to all (Phi^l, G^l): the recursions above, driven in one layer.
+
+    `onwards` are the J of every layer and `bending` the J'.
+    """
     layers, size = len(point.preactivation), len(pairs)
     variances = point.weight_variances
-    onwards = [feature_jacobian(point.activation, K, pairs) for K in point.preactivation]
-    bending = [slope_jacobian(point.activation, K, pairs) for K in point.preactivation]
     slopes, pregradients = pairs.of(point.slopes), pairs.of(point.pregradients)
     unit, nothing = np.eye(size), np.zeros((size, size))
     responses = []

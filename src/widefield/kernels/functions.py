@@ -53,10 +53,7 @@ def ntk_of_function(
     dtype = _precision_of(theta)
     with _computing_in(dtype):
         theta = jax.tree.map(jnp.asarray, theta)
-        rows = _batch("x", x, dtype)
-        columns = rows if x2 is None else _batch("x2", x2, dtype)
-        if rows.shape[1:] != columns.shape[1:]:
-            raise InvalidInput(f"x has shape {rows.shape} and x2 has shape {columns.shape}: samples must be alike")
+        rows, columns = _sides(x, x2, dtype)
         shape = _output_shape(f, eqx.combine(theta, constants), rows)
         kernel = np.empty((len(rows), *shape, len(columns), *shape), dtype)
         for part in blocks(len(rows), block):
@@ -64,6 +61,49 @@ def ntk_of_function(
     if not np.isfinite(kernel).all():
         raise InvalidInput("f has derivatives that are NaN or infinite: check params, or use float64 parameters")
     return kernel
+
+
+def nngp_of_function(
+    f: Function, params: PyTree, x: ArrayLike, x2: ArrayLike | None = None, *, block: int = 256
+) -> NDArray[np.floating[Any]]:
+    """Return the empirical NNGP kernel of any jax function,
+
+        K[i, j] = (1/C) sum_c  f_c(x_i) f_c(x2_j)
+
+    an average over its C outputs: give the features of a layer as outputs to have the kernel of that layer, or many
+    outputs to estimate their covariance over networks. f, params, x, x2, block are those of `ntk_of_function`.
+
+    >>> nngp_of_function(lambda w, x: x @ w, np.eye(2, dtype=np.float32), [[1.0, 2.0], [0.0, 3.0]]).tolist()
+    [[2.5, 3.0], [3.0, 4.5]]
+    """
+    check.integer("block", block, least=1)
+    theta, constants = eqx.partition(params, eqx.is_inexact_array)
+    dtype = _precision_of(theta)
+    with _computing_in(dtype):
+        rows, columns = _sides(x, x2, dtype)
+        whole = eqx.combine(jax.tree.map(jnp.asarray, theta), constants)
+        width = math.prod(_output_shape(f, whole, rows))
+        evaluated = eqx.filter_jit(f)
+
+        def outputs(samples: Array) -> NDArray[Any]:
+            found = np.empty((len(samples), width), dtype)
+            for part in blocks(len(samples), block):
+                found[part] = np.asarray(evaluated(whole, samples[part])).reshape(len(part), width)
+            if not np.isfinite(found).all():
+                raise InvalidInput("f has values that are NaN or infinite: check params and x")
+            return found
+
+        left = outputs(rows)
+        return np.asarray(left @ (left if x2 is None else outputs(columns)).T / width)
+
+
+def _sides(x: ArrayLike, x2: ArrayLike | None, dtype: np.dtype[Any]) -> tuple[Array, Array]:
+    """Samples of rows and of columns."""
+    rows = _batch("x", x, dtype)
+    columns = rows if x2 is None else _batch("x2", x2, dtype)
+    if rows.shape[1:] != columns.shape[1:]:
+        raise InvalidInput(f"x has shape {rows.shape} and x2 has shape {columns.shape}: samples must be alike")
+    return rows, columns
 
 
 @eqx.filter_jit

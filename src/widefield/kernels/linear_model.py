@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..problem import Problem
+from ..session import Report
 from . import dynamics
 from .prediction import spectrum
 from .static import StaticKernel
@@ -19,9 +20,9 @@ Arrays = dict[str, Floats]
 class LinearModel:
     """The kernels of a problem over training and then test samples, and what training makes of the outputs."""
 
-    def __init__(self, problem: Problem, steps: NDArray[np.int64]) -> None:
+    def __init__(self, problem: Problem, steps: NDArray[np.int64], report: Report) -> None:
         samples = problem.samples
-        self.problem, self.steps, self.train = problem, steps, samples.samples
+        self.problem, self.steps, self.train, self.report = problem, steps, samples.samples, report
         self.kernel = StaticKernel(problem.network, problem.rule)
         self.x = np.concatenate([samples.x, samples.x_test])
         found = self.kernel(self.x)
@@ -38,7 +39,8 @@ class LinearModel:
     def _accumulated(self, initial: Floats) -> Floats:
         """V for initial outputs (draws, P, C) of the training samples; (times, draws, P, C)."""
         if not dynamics.solvable(self.problem):
-            return dynamics.accumulated(self.ntk[: self.train, : self.train], initial, self.problem, self.steps)
+            kernel = self.ntk[: self.train, : self.train]
+            return dynamics.accumulated(kernel, initial, self.problem, self.steps, self.report)
         vectors, weights = self._modes()
         errors = np.einsum("pk,dpc->dkc", vectors, self.problem.samples.y[None] - initial)
         return np.asarray(np.einsum("pk,tk,dkc->tdpc", vectors, weights, errors, optimize=True))

@@ -13,7 +13,7 @@ from ..activations import Activation
 from ..gaussian import average, average_product
 from ..gaussian.nested import Floats, Function, evaluate
 from ..sources import normals
-from .pairs import Pairs
+from .sample_pairs import Pairs
 from .susceptibility import TOLERANCE
 
 MOST_EXACT = 2

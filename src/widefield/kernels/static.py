@@ -242,7 +242,10 @@ class StaticKernel:
     def _constants(self, layer: int) -> tuple[float, ...]:
         """sigma_l^2, beta_l^2, w_l, b_l and rho."""
         variances = self.network.weight_scales[layer] ** 2, self.network.bias_scales[layer] ** 2
-        return *variances, self.weight_rates[layer], self.bias_rates[layer], self.rule.transmission  # type: ignore[index]
+        weights, biases = self.weight_rates, self.bias_rates
+        assert isinstance(weights, tuple)  # since __post_init__
+        assert isinstance(biases, tuple)
+        return *variances, weights[layer], biases[layer], self.rule.transmission
 
 
 @jax.jit

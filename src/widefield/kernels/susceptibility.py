@@ -12,7 +12,7 @@ from ..activations import Activation
 from ..activations.moments import determinant
 from ..gaussian import average, average_product, feature_kernel, slope_kernel
 from ..gaussian.nested import Floats, Function, Nested, evaluate
-from .pairs import Pairs
+from .sample_pairs import Pairs
 
 TOLERANCE = 1e-10
 """Of the integrals, relative to the average of the absolute value."""

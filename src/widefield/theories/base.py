@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from .._version import __version__
 from ..describe import Described
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Theory(Described, family="theory"):
     """A way to predict a `Trajectory`. The fields of a member are its numerical settings."""
+
+    resumes: ClassVar[bool] = False
+    """Whether it looks at `Session.interrupted` and keeps checkpoints. If not, Ctrl-C ends it at once."""
 
     def predict(self, problem: Problem, session: Session) -> Trajectory:
         """Answer the problem. A run that stops early says so in the `status` of its trajectory."""

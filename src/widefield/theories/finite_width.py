@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -44,6 +44,8 @@ class FiniteWidth(Theory, kind="finite-width"):
         parallel: networks trained side by side in one compiled program; None takes as many as fit into the
             processor's cache, which is fastest.
     """
+
+    resumes: ClassVar[bool] = True
 
     width: int
     seeds: int = 1

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from .. import check
 from ..errors import InvalidInput
 from ..kernels.fluctuations import KernelFluctuations, SaddlePoint, kernel_fluctuations, saddle_point
-from ..kernels.pairs import Pairs
+from ..kernels.sample_pairs import Pairs
 from ..losses import SquaredError
 from ..optimisers import SGD
 from ..precision import double_precision
@@ -86,8 +86,17 @@ class Fluctuations(Theory, kind="fluctuations"):
         x = np.concatenate([samples.x, samples.x_test])
         point = saddle_point(network, x)
         pairs = Pairs.within(samples.samples, samples.test_samples)
-        settings = {"points": self.points, "replicas": self.replicas, "first_seed": self.first_seed}
-        found = kernel_fluctuations(point, tuple(n / widths[-1] for n in widths), pairs, **settings)
+        unknown = problem.optimiser.steps, float("nan")
+        found = kernel_fluctuations(
+            point,
+            tuple(n / widths[-1] for n in widths),
+            pairs,
+            points=self.points,
+            replicas=self.replicas,
+            first_seed=self.first_seed,
+            # Nearly all of the time goes into layers, none into steps.
+            report=lambda done, total: session.report(done * problem.optimiser.steps // (total + 1), *unknown),
+        )
         lazy = _Lazy(problem, point, found, x @ x.T / samples.dimension, widths[-1])
         with double_precision(), np.errstate(over="ignore", invalid="ignore"):
             arrays = lazy.training(steps)

@@ -56,6 +56,7 @@ class InfiniteWidth(Theory, kind="infinite-width"):
         bias: whether to estimate the bias, by solving again with half as many particles.
     """
 
+    resumes: ClassVar[bool] = True
     substrate: ClassVar[type[Conditioned]] = Conditioned
     program: ClassVar[type[Program]] = Program
 

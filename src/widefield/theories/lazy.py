@@ -63,7 +63,7 @@ class Lazy(Theory, kind="lazy"):
         dynamics.check_supported(problem, "the lazy limit")
         began, steps = time.perf_counter(), problem.record.at(problem.optimiser.steps)
         with double_precision():
-            model = LinearModel(problem, steps)
+            model = LinearModel(problem, steps, session.report)
             if not model.random:
                 arrays = model.from_zero()
             elif dynamics.solvable(problem):

@@ -81,17 +81,17 @@ class Perturbative(Theory, kind="perturbative"):
         with double_precision():
             x = np.concatenate([samples.x, samples.x_test])
             static = StaticKernel(network, problem.rule).layers(x)
-            found = []
-            for number, correction in enumerate(self._corrections(problem, static, x)):
-                courses = follow(correction, static.ntk, problem, steps)
-                found.append(_Recorder(problem, static, richness).arrays(correction, courses))
-                session.report(number + 1, self.replicas, float(found[-1]["loss"][-1]))
-        arrays = {name: np.mean([f[name] for f in found], axis=0) for name in found[0]}
-        if len(found) > 1:
-            for name in found[0]:
-                spread = np.std([f[name] for f in found], axis=0, ddof=1)
-                arrays[f"{name}_error"] = spread / np.sqrt(len(found))
-        size = float(arrays.pop("correction"))
+            recorder = _Recorder(problem, static, richness)
+            found: list[Arrays] = []
+            total = int(steps[-1]) * (1 if _closed(problem) else self.replicas)
+            for correction in self._corrections(problem, static, x):
+                records = []
+                for step, course in zip(steps, follow(correction, static.ntk, problem, steps), strict=True):
+                    records.append(recorder.at(correction, course))
+                    session.report(int(len(found) * steps[-1] + step), total, float(records[-1]["loss"]))
+                found.append({name: np.stack([record[name] for record in records]) for name in records[0]})
+        arrays = _averaged(found)
+        size = float(arrays.pop("correction").max())
         arrays.pop("correction_error", None)
         if size > _LARGE:
             warnings.warn(
@@ -107,10 +107,11 @@ class Perturbative(Theory, kind="perturbative"):
         check_supported(problem, "perturbation theory")
         if type(problem.rule) is not GradientDescent:
             raise InvalidInput(f"rule = {problem.rule.kind!r}: perturbation theory is known for gradient descent only")
-        if getattr(problem.optimiser, "momentum", 0.0):
+        momentum = getattr(problem.optimiser, "momentum", 0.0)
+        if momentum:
             raise InvalidInput(
-                f"optimiser.momentum = {problem.optimiser.momentum:g}: perturbation theory is not available "  # type: ignore[attr-defined]
-                "with momentum; use InfiniteWidth"
+                f"optimiser.momentum = {momentum:g}: perturbation theory is not available with momentum; "
+                "use InfiniteWidth"
             )
         phi = problem.network.phi
         if phi.kinks:
@@ -130,8 +131,11 @@ class Perturbative(Theory, kind="perturbative"):
         if _closed(problem):
             yield LinearCorrection(jnp.asarray(input_kernel), outputs, network.hidden_layers, self.published)
             return
-        statics = layers(network, static, input_kernel)
         dimensions = len(x) * (1 + outputs)
+        # Four derivatives and r; four fields at three points of a step; and what the kernels between them need.
+        held = 8 * network.hidden_layers * self.particles * (20 * len(x) + 25 * len(x) * outputs)
+        check.memory("sampled neurons", held, "reduce particles or samples")
+        statics = layers(network, static, input_kernel)
         for seed in range(self.first_seed, self.first_seed + self.replicas):
             points = [_matched(normals(seed, k, dimensions, self.particles).T) for k in range(len(statics))]
             sources = tuple(sampled(network.phi, s, p, outputs) for s, p in zip(statics, points, strict=True))
@@ -152,19 +156,25 @@ def _matched(points: Floats) -> Floats:
     return np.asarray(np.linalg.solve(factor, points.T).T)
 
 
+def _averaged(found: list[Arrays]) -> Arrays:
+    """Mean over replicas, and its standard error if there are several."""
+    arrays: Arrays = {}
+    for name in found[0]:
+        values = np.stack([replica[name] for replica in found])
+        arrays[name] = values.mean(axis=0)
+        if len(found) > 1:
+            arrays[f"{name}_error"] = values.std(axis=0, ddof=1) / np.sqrt(len(found))
+    return arrays
+
+
 class _Recorder:
-    """Turns the states along a course into recorded arrays."""
+    """Turns a state along a course into recorded arrays."""
 
     def __init__(self, problem: Problem, static: LayerKernels, richness: float) -> None:
         self.problem, self.static, self.square = problem, static, richness**2
 
-    def arrays(self, correction: Correction, courses: Iterator[Course]) -> Arrays:
-        """Everything that the record asks for, at all times."""
-        found = [self._at(correction, course) for course in courses]
-        arrays = {name: np.stack([f[name] for f in found]) for name in found[0] if name != "correction"}
-        return arrays | {"correction": np.asarray(max(f["correction"] for f in found))}
-
-    def _at(self, correction: Correction, course: Course) -> Arrays:
+    def at(self, correction: Correction, course: Course) -> Arrays:
+        """Everything that the record asks for, and how large the correction is."""
         samples, loss = self.problem.samples, self.problem.loss
         train, recorded = samples.samples, self.problem.recorded_samples
         outputs = course.zeroth + self.square * course.second
