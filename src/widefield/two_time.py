@@ -80,6 +80,34 @@ def response_factors(
     return {name: _labelled_response(name, parts, shape) for name, parts in found.items()}
 
 
+def labelled_factors(
+    features: list[NDArray[Any]],
+    gradients: list[NDArray[Any]],
+    pseudo: list[NDArray[Any]] | None,
+    responses: dict[str, list[tuple[NDArray[Any], NDArray[Any]]]],
+    samples: int,
+) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
+    """Factors of a theory without seeds, of the first `samples` samples. Lists: layers; first axis: time."""
+    rows, columns = ("layer", "time", "sample"), ("layer", "time", "sample", "output")
+    found = {
+        "features_factor": ((*rows, "feature_rank"), _stacked(features, samples)),
+        "gradients_factor": ((*columns, "gradient_rank"), _stacked(gradients, samples)),
+    }
+    if pseudo is not None:
+        found["pseudo_gradients_factor"] = ((*columns, "gradient_rank"), _stacked(pseudo, samples))
+    for name, pairs in responses.items():
+        for side, parts in zip(("left", "right"), zip(*pairs, strict=True), strict=True):
+            dims = rows if ("feature" in name) == (side == "left") else columns
+            key = f"{name}_{side}_factor"
+            found[key] = (("lower_layer", *dims[1:], f"{name}_rank"), _stacked(list(parts), samples))
+    return found
+
+
+def _stacked(parts: list[NDArray[Any]], samples: int) -> NDArray[Any]:
+    stacked: NDArray[Any] = _same_rank([part[None, :, :samples] for part in parts])[0]
+    return stacked
+
+
 def _over_seeds(parts: Arrays, tolerance: float, *, exact: bool) -> dict[str, tuple[NDArray[Any], NDArray[Any]]]:
     seeds = range(len(parts["features"]))
     each = [

@@ -52,3 +52,9 @@ class WeightMemory:
     def variance(self, initial: float) -> Float[Floats, "t t"]:
         """<W(t) W(s)> of weights that no gradient has moved, N(0, initial) at the start."""
         return initial * np.outer(self.initial, self.initial) + self.noise
+
+    @property
+    def separable(self) -> bool:
+        """Whether <W(t) W(s)> is a product i(t) i(s), and i(t)/i(s) for t > s harmless: i never grows nor vanishes."""
+        size = np.abs(self.initial)
+        return bool(not self.noise.any() and size[-1] > 0 and (np.diff(size) <= 1e-12).all())

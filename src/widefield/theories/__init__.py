@@ -1,6 +1,7 @@
 """Theories: each predicts a `Trajectory` from a `Problem`. One file a theory."""
 
 from .base import Theory
+from .closed_linear import ClosedLinear
 from .finite_width import FiniteWidth
 from .fluctuations import Fluctuations
 from .gradient_independence import GradientIndependence
@@ -8,4 +9,13 @@ from .infinite_width import InfiniteWidth
 from .lazy import Lazy
 from .perturbative import Perturbative
 
-__all__ = ["FiniteWidth", "Fluctuations", "GradientIndependence", "InfiniteWidth", "Lazy", "Perturbative", "Theory"]
+__all__ = [
+    "ClosedLinear",
+    "FiniteWidth",
+    "Fluctuations",
+    "GradientIndependence",
+    "InfiniteWidth",
+    "Lazy",
+    "Perturbative",
+    "Theory",
+]

@@ -1,0 +1,249 @@
+"""Deep linear networks at infinite width, from closed equations instead of samples."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import check, two_time
+from ..closed.feedback import FeedbackSweep
+from ..closed.fixed_point import Grid, iterate
+from ..closed.gated import GatedSweep
+from ..closed.gates import Gates
+from ..closed.gradient_descent import DenseSweep, Sweep
+from ..closed.grids import DescentGrid, FeedbackGrid, GatedGrid, HebbGrid
+from ..closed.hebb import HebbSweep
+from ..closed.setting import Setting
+from ..closed.solution import Solution, TwoTime
+from ..errors import InvalidInput, NotAccurate
+from ..optimisers import SGD
+from ..precision import double_precision
+from ..rules import DirectFeedbackAlignment, FeedbackAlignment, GatedLinear, GradientDescent, Hebb
+from ..trajectory import Trajectory, from_arrays
+from .base import Theory
+
+if TYPE_CHECKING:
+    from ..problem import Problem
+    from ..session import Session
+
+Floats = NDArray[np.float64]
+Arrays = dict[str, Floats]
+
+METHODS = ("sweep", "fixed-point")
+
+
+@dataclass(frozen=True)
+class ClosedLinear(Theory, kind="closed-linear"):
+    """The mean-field equations of linear networks, solved without sampling (BP22 App. F, BP23 App. E).
+
+    Kernels and responses of a linear network obey closed matrix equations, for every learning rule; those of gated
+    linear networks too, given the pattern of gates (at most 8 samples). All variants of `SGD`, any loss, biases, widths
+    and several outputs. Exact to rounding, and independent of the code of `InfiniteWidth`.
+
+    Args:
+        method: "sweep" takes one causal pass over the steps; "fixed-point" iterates all times at once with damping, as
+            the papers do.
+        damping: of the iteration: the fraction of the way to its image that every order parameter moves.
+        tolerance: of the iteration: largest relative change of an order parameter in the end.
+        iterations: at most so many.
+    """
+
+    method: str = "sweep"
+    damping: float = 0.6
+    tolerance: float = 1e-10
+    iterations: int = 500
+
+    def __post_init__(self) -> None:
+        """Check and normalise every field."""
+        put: Any = object.__setattr__
+        check.choice("method", self.method, METHODS)
+        put(self, "damping", check.number("damping", self.damping, above=0.0, most=1.0))
+        put(self, "tolerance", check.number("tolerance", self.tolerance, above=0.0))
+        put(self, "iterations", check.integer("iterations", self.iterations, least=1))
+
+    @property
+    def label(self) -> str:
+        """Closed equations, and how they are solved if not in one pass."""
+        return "closed linear equations" + (" (iterated)" if self.method == "fixed-point" else "")
+
+    def predict(self, problem: Problem, session: Session) -> Trajectory:
+        """Solve the equations of the problem's rule."""
+        _check_supported(problem)
+        began, steps = time.perf_counter(), problem.record.at(problem.optimiser.steps)
+        setting = Setting.of(problem)
+        statistics: dict[str, float] = {}
+        over_times: TwoTime | None = None
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self.method == "sweep":
+                sweep = _sweep(problem, setting, statistics)
+                sweep.run(lambda step, f: session.report(step, problem.optimiser.steps, _loss(problem, f)))
+                solution = sweep.solution(steps)
+                if problem.record.two_time or problem.record.responses:
+                    over_times = sweep.two_time(steps)
+            else:
+                solution = self._iterated(problem, setting, session, steps, statistics)
+            arrays = _arrays(problem, setting, solution, steps)
+        statistics["seconds"] = time.perf_counter() - began
+        trajectory = from_arrays(problem, self, arrays, steps, statistics)
+        return trajectory if over_times is None else _with_two_time(trajectory, over_times)
+
+    def _iterated(
+        self,
+        problem: Problem,
+        setting: Setting,
+        session: Session,
+        steps: NDArray[np.int64],
+        statistics: dict[str, float],
+    ) -> Solution:
+        if problem.record.two_time or problem.record.responses:
+            raise InvalidInput("record.two_time = true: two-time kernels are kept by method = 'sweep' only")
+        grid = _grid(problem, setting, statistics)
+        found = iterate(
+            grid,
+            self.damping,
+            self.tolerance,
+            self.iterations,
+            lambda done, f: session.report(done, self.iterations, _loss(problem, f[-1])),
+        )
+        if not np.isfinite(found.change):
+            raise InvalidInput(
+                f"damping = {self.damping:g}: the iteration diverged after {found.iterations} iterations; "
+                "use method = 'sweep', which solves the same equations in one pass"
+            )
+        if found.change > self.tolerance:
+            warnings.warn(
+                f"the order parameters still change by {found.change:.1e} after {found.iterations} iterations "
+                f"(tolerance = {self.tolerance:g}); raise iterations, or use method = 'sweep'",
+                NotAccurate,
+                stacklevel=5,
+            )
+        statistics |= {"iterations": found.iterations, "change": found.change}
+        return grid.solution(found.order, steps)
+
+
+def _check_supported(problem: Problem) -> None:
+    network, rule = problem.network, problem.rule
+    if not isinstance(problem.optimiser, SGD):
+        raise InvalidInput(
+            f"optimiser = {problem.optimiser.kind!r}: the closed equations are solved for the steps of SGD; use SGD "
+            "with a small learning rate, or TwoLayer for networks with one hidden layer"
+        )
+    if network.parameterisation != "mean-field":
+        raise InvalidInput(f"parameterisation = {network.parameterisation!r}: at infinite width this is lazy; use Lazy")
+    if network.richness == 0:
+        raise InvalidInput("richness = 0: nothing is learned; use Lazy")
+    if not isinstance(rule, GradientDescent | FeedbackAlignment | DirectFeedbackAlignment | Hebb):
+        raise InvalidInput(f"rule = {rule.kind!r}: no closed equations are known; use InfiniteWidth")
+    if not isinstance(rule, GatedLinear) and network.activation != "linear":
+        raise InvalidInput(
+            f"activation = {network.activation!r}: the equations close for 'linear' networks, and for the rule "
+            "'gated-linear'; use InfiniteWidth"
+        )
+    if problem.record.responses and problem.optimiser.shakes:
+        raise InvalidInput("record.responses = true: response functions with Langevin noise are not available")
+
+
+def _sweep(
+    problem: Problem, setting: Setting, statistics: dict[str, float]
+) -> Sweep | FeedbackSweep | HebbSweep | GatedSweep:
+    """The causal pass of the problem's rule."""
+    rule, n = problem.rule, setting.times * setting.samples
+    if isinstance(rule, GatedLinear):
+        gates = _gates(problem, setting, statistics)
+        size = n * (1 + setting.outputs)
+        _check_memory(setting, len(gates.chances) * size**2 + 2 * size**2)
+        return GatedSweep(setting, gates)
+    if isinstance(rule, GradientDescent):
+        factors, dense = 7 * n * setting.times * setting.outputs, 2 * n**2
+        separable = setting.memory.separable
+        _check_memory(setting, factors + (0 if separable else dense))
+        return Sweep(setting) if separable else DenseSweep(setting)
+    if isinstance(rule, Hebb):
+        _check_memory(setting, 2 * n**2)
+        return HebbSweep(setting)
+    return FeedbackSweep(setting, rule.transmission, direct=isinstance(rule, DirectFeedbackAlignment))
+
+
+def _grid(problem: Problem, setting: Setting, statistics: dict[str, float]) -> Grid:
+    """The equations of the problem's rule on all times."""
+    rule, n = problem.rule, setting.times * setting.samples
+    # Old and new order parameters, and what lies between them.
+    _check_memory(setting, 6 * (n * (1 + (setting.outputs if isinstance(rule, GatedLinear) else 0))) ** 2)
+    if isinstance(rule, GatedLinear):
+        return GatedGrid(setting, _gates(problem, setting, statistics))
+    if isinstance(rule, GradientDescent):
+        return DescentGrid(setting)
+    if isinstance(rule, Hebb):
+        return HebbGrid(setting)
+    return FeedbackGrid(setting, rule.transmission, direct=isinstance(rule, DirectFeedbackAlignment))
+
+
+def _gates(problem: Problem, setting: Setting, statistics: dict[str, float]) -> Gates:
+    gates = Gates.of(problem.network.phi, setting.kernel)
+    statistics["uncertainty_of_gates"] = gates.uncertainty
+    return gates
+
+
+def _check_memory(setting: Setting, numbers: int) -> None:
+    check.memory("closed equations", 8 * (setting.layers + 1) * numbers, "use fewer steps or samples")
+
+
+def _loss(problem: Problem, outputs: Floats) -> float:
+    with double_precision():
+        targets = jnp.asarray(problem.samples.y)
+        return float(problem.loss.total(jnp.asarray(outputs[: len(targets)]), targets))
+
+
+def _arrays(problem: Problem, setting: Setting, solution: Solution, steps: NDArray[np.int64]) -> Arrays:
+    """What is recorded, at the recorded times; samples after the training samples are test samples."""
+    samples, recorded = problem.samples, problem.recorded_samples
+    train, outputs = samples.samples, solution.outputs[steps]
+    arrays: Arrays = {
+        "outputs": outputs[:, :recorded],
+        "loss": np.array([_loss(problem, f) for f in outputs]),
+    }
+    if samples.test_samples:
+        arrays["test_outputs"] = outputs[:, train:]
+        with double_precision():
+            targets = jnp.asarray(samples.y_test)
+            losses = [float(problem.loss.total(jnp.asarray(f[train:]), targets)) for f in outputs]
+        arrays["test_loss"] = np.array(losses)
+    if not problem.record.kernels:
+        return arrays
+    ntk = _tangent_kernel(setting, solution)
+    parts = {"": slice(0, recorded)}
+    if problem.record.test_kernels and samples.test_samples:
+        parts["test_"] = slice(train, None)
+    for prefix, rows in parts.items():
+        arrays[f"{prefix}feature_kernel"] = solution.feature[:, :, rows, :recorded]
+        for name in ("gradient", "alignment"):
+            arrays[f"{prefix}{name}_kernel"] = getattr(solution, name)[:, :, rows, :, :recorded]
+        arrays[f"{prefix}ntk"] = ntk[:, rows, :, :recorded]
+    arrays["pseudo_gradient_kernel"] = solution.pseudo[:, :, :recorded, :, :recorded]
+    return arrays
+
+
+def _tangent_kernel(setting: Setting, solution: Solution) -> Floats:
+    """sum_l Gt^{l+1} Phi^l with Phi^0 = K^x and Gt^{L+1} = 1 (BP23 eq. (4)); (R, P, C, P, C)."""
+    top = np.einsum("rpq,bc->rpbqc", solution.feature[:, -1] + setting.learns, np.eye(setting.outputs))
+    features = np.concatenate(
+        [np.broadcast_to(setting.kernel, top[:, None, :, 0, :, 0].shape), solution.feature], axis=1
+    )
+    lower = np.einsum("rlpbqc,rlpq->rpbqc", solution.alignment, features[:, :-1] + setting.learns)
+    return np.asarray(top + lower)
+
+
+def _with_two_time(trajectory: Trajectory, found: TwoTime) -> Trajectory:
+    """Add the factors of two-time kernels and responses of the training samples that are recorded."""
+    variables = two_time.labelled_factors(
+        found.features, found.gradients, found.pseudo, found.responses, trajectory.problem.recorded_samples
+    )
+    data = trajectory.data
+    kept = {name: (dims, value[:, : data.sizes["time"]]) for name, (dims, value) in variables.items()}
+    return replace(trajectory, data=data.assign(kept))
