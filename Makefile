@@ -33,10 +33,10 @@ lint: $(READY)
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/pytest -n 2 --dist loadfile -m "not slow"
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile -m "not slow"
 
 test-all: lint
-	$(BIN)/pytest -n 2 --dist loadfile
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile
 
 bench: $(READY)
 	-$(MAKE) peer

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
+from . import check
 from .optimisers import SGD
 
 Floats = NDArray[np.float64]
@@ -35,6 +36,7 @@ class WeightMemory:
         """Run the recurrence of `SGD` for unit impulses in W(0), in G and in the noise."""
         rates, steps = optimiser.rates(), optimiser.steps
         momentum, decay = optimiser.momentum, optimiser.weight_decay
+        check.memory("what is left of every step", 8 * 6 * steps**2, "use fewer steps")
         # Columns: W(0) = 1; a gradient of 1 in step s; a kick of 1 in step s.
         weights = np.zeros((steps + 1, 1 + 2 * steps))
         weights[0, 0] = 1.0

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from .. import check, two_time
 from ..closed.feedback import FeedbackSweep
@@ -36,6 +37,8 @@ Floats = NDArray[np.float64]
 Arrays = dict[str, Floats]
 
 METHODS = ("sweep", "fixed-point")
+
+_MANY_ROWS = 1000
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,7 @@ class ClosedLinear(Theory, kind="closed-linear"):
         setting = Setting.of(problem)
         statistics: dict[str, float] = {}
         over_times: TwoTime | None = None
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"), _threads(setting):
             if self.method == "sweep":
                 sweep = _sweep(problem, setting, statistics)
                 sweep.run(lambda step, f: session.report(step, problem.optimiser.steps, _loss(problem, f)))
@@ -125,6 +128,12 @@ class ClosedLinear(Theory, kind="closed-linear"):
             )
         statistics |= {"iterations": found.iterations, "change": found.change}
         return grid.solution(found.order, steps)
+
+
+def _threads(setting: Setting) -> threadpool_limits:
+    """One thread for small products: threads that wait for each other cost more than they bring."""
+    small = setting.times * setting.samples < _MANY_ROWS
+    return threadpool_limits(limits=1 if small else None, user_api="blas")
 
 
 def _check_supported(problem: Problem) -> None:
