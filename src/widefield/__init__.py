@@ -22,7 +22,16 @@ from .rules import (
 )
 from .schedules import Cosine, Piecewise, PowerDecay
 from .solving import solve
-from .theories import FiniteWidth, Fluctuations, GradientIndependence, InfiniteWidth, Lazy, Perturbative, Theory
+from .theories import (
+    AlternatingMonteCarlo,
+    FiniteWidth,
+    Fluctuations,
+    GradientIndependence,
+    InfiniteWidth,
+    Lazy,
+    Perturbative,
+    Theory,
+)
 from .trajectory import Trajectory
 
 if TYPE_CHECKING:
@@ -31,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MLP",
     "SGD",
+    "AlternatingMonteCarlo",
     "Cosine",
     "Data",
     "DirectFeedbackAlignment",

@@ -1,7 +1,7 @@
 """The mean-field equations of a problem on the grid of all samples and steps: couplings, covariances, outputs.
 
-A flat index is t P + mu (time-major): P samples, those of the test set last, and T = steps + 1 times; n = P T. Fields of a
-layer l obey (BP22 eq. (10), BP23 eq. (5); widths and variances: BP22 D.8; optimisers: BP22 eqs. (99), (124))
+A flat index is t P + mu (time-major): P samples, those of the test set last, and T = steps + 1 times; n = P T. Fields
+of a layer l obey (BP22 eq. (10), BP23 eq. (5); widths and variances: BP22 D.8; optimisers: BP22 eqs. (99), (124))
 
     h  = u + F gt,        z = r + B phi(h),        g = phi'(h) z
     gt = g | phi'(h) (sqrt(1 - rho^2) zeta + rho v + D phi(h)) | phi'(h) xi | Delta phi(h)
@@ -203,9 +203,8 @@ class Equations(eqx.Module):
         if rule.through_weights and not first:
             kept = own if rule.exact else jnp.broadcast_to(dec[:, None], own.shape)
             forward = forward + echo_below * below * kept * order.forward[layer - 2]
-        if last:
-            covariances = (None, None, None)
-        else:
+        covariances: tuple[Array | None, Array | None, Array | None] = (None, None, None)
+        if not last:
             backward = backward + echo_above * above * own * order.backward[layer - 1]
             feedback = above * order.pseudo[layer] if rule.kind == "feedback" else None
             mixed = above * dec[:, None] * order.aligned[layer] if rule.returns else None

@@ -119,8 +119,8 @@ def alternate(
         seconds.append(time.perf_counter() - began)
         if not np.isfinite(change[-1]):
             raise InvalidInput(
-                f"samples = {sampling.samples}, damping = {schedule.damping:g}: iteration {iteration + 1} diverged; use "
-                "more samples, less damping or a smaller learning_rate, or InfiniteWidth"
+                f"samples = {sampling.samples}, damping = {schedule.damping:g}: iteration {iteration + 1} diverged; "
+                "use more samples, a smaller damping or a smaller learning_rate, or InfiniteWidth"
             )
         if watch:
             history.append(watch(order, outputs))
@@ -194,6 +194,8 @@ def _collected(found: list[Estimate]) -> Order:
         tuple(layer.gradients for layer in found),
         all_of([layer.alignment for layer in found]),
         all_of([layer.pseudo for layer in found]),
-        *(all_of([layer.responses[k] for layer in found]) for k in range(3)),
+        all_of([layer.responses.forward for layer in found]),
+        all_of([layer.responses.backward for layer in found]),
+        all_of([layer.responses.returned for layer in found]),
         readout,
     )

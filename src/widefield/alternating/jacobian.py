@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -46,8 +47,9 @@ def by_jacobians(
 ) -> Responses:
     """Means over samples of the derivatives of fields with respect to their sources.
 
-        Sg = dg/dh = diag(phi'' z) + phi' B phi',      M = I - F St,      dphi/dr = phi' M^{-1} F phi',    dg/du = Sg M^{-1}
-        St = dgt/dh = Sg | diag(phi'' zt) + phi' D phi' | diag(phi'' xi) | diag(Delta phi'),       dgt/du = St M^{-1}
+        Sg = dg/dh  = diag(phi'' z) + phi' B phi'
+        St = dgt/dh = Sg | diag(phi'' zt) + phi' D phi' | diag(phi'' xi) | diag(Delta phi')
+        M = I - F St,      dphi/dr = phi' M^{-1} F phi',      dg/du = Sg M^{-1},      dgt/du = St M^{-1}
 
     All are lower triangular, so that a sample costs about n^3/3 flops for each product and inverse; single precision is
     far below the noise. phi'' must be a function: the delta function of a kink is missed.
@@ -116,14 +118,14 @@ def _samples(
     return _Sample(*(x.T.astype(jnp.float32) for x in (slopes, bends * z, direct)))
 
 
-def _sum(of: object, samples: _Sample, start: Responses) -> Responses:
+def _sum(of: Callable[[_Sample], Responses], samples: _Sample, start: Responses) -> Responses:
     """Sum of a function of every sample, a few samples at a time."""
     count, n = samples.slope.shape
     most = max(1, _ELEMENTS // n**2)
     together = max(size for size in range(1, most + 1) if count % size == 0)
 
     def add(total: Responses, group: _Sample) -> tuple[Responses, None]:
-        found = jax.vmap(of)(group)  # type: ignore[arg-type]
+        found = jax.vmap(of)(group)
         return jax.tree.map(lambda x, y: x + jnp.sum(y, axis=0), total, found), None
 
     groups = jax.tree.map(lambda x: x.reshape(-1, together, n), samples)

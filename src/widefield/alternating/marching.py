@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -62,8 +62,8 @@ def _solve(
 ) -> tuple[Array, Array, Array]:
     """h = u + forward gt and gt = phi'(h) (signal + coupling phi(h)), or gt = factors phi(h), by blocks of times.
 
-    The past of a block enters by one matrix product, its own times by a scan. Where the kernel of the coupling is static
-    and steps are not forgotten, the past acts alike on all times of a block, so one of them is enough.
+    The past of a block enters by one matrix product, its own times by a scan. Where the kernel of the coupling is
+    static and steps are not forgotten, the past acts alike on all times of a block, so one of them is enough.
     """
     count, n = equations.count, len(sources.u)
     span = count * max(1, MARCH_ROWS // count)
@@ -89,16 +89,15 @@ def _march_block(
 ) -> tuple[tuple[Array, Array], Array]:
     """One time after the other: rows of the block that lie in the future are zero, so they need no mask."""
 
-    def step(block: tuple[Array, Array], now: tuple[Array, ...]) -> tuple[tuple[Array, Array], Array]:
+    def step(block: tuple[Array, Array], now: tuple[Any, ...]) -> tuple[tuple[Array, Array], Array]:
         features, pseudo = block
         row, h, z, forward, coupling, scale = now
         h = h + forward @ pseudo
         value, slope = nonlinearity(equations.phi, h, gates)
         features = jax.lax.dynamic_update_slice_in_dim(features, value, row, axis=0)
-        if scale is not None:
-            new = scale * value
-        else:
-            new = slope * (z if coupling is None else z + coupling @ features)
+        if scale is None:
+            z = z if coupling is None else z + coupling @ features
+        new = slope * z if scale is None else scale * value
         return (features, jax.lax.dynamic_update_slice_in_dim(pseudo, new, row, axis=0)), h
 
     numbers = jnp.arange(0, len(block[0]), equations.count)

@@ -16,7 +16,8 @@ from .triangular import lower_outer
 def by_stein(equations: Equations, sources: Sources, fields: Fields, *, first: bool, last: bool) -> Responses:
     """Stein's lemma (BP22 eq. (53), BP23 eq. (39)), for any activation: a = <phi r^T> G^{-1}, b = <g u^T> Phi^{-1}, ...
 
-    phi(u), phi'(u) r and phi'(u) signal are subtracted first: their correlations vanish in the mean and are noise otherwise.
+    phi(u), phi'(u) r and phi'(u) signal are subtracted first: their correlations vanish in the mean and are noise
+    otherwise.
     Since phi(h) does not see r under feedback alignment, correlations with v alone give c.
     """
     rule = equations.rule

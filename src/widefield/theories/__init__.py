@@ -1,5 +1,6 @@
 """Theories: each predicts a `Trajectory` from a `Problem`. One file a theory."""
 
+from .alternating import AlternatingMonteCarlo
 from .base import Theory
 from .finite_width import FiniteWidth
 from .fluctuations import Fluctuations
@@ -8,4 +9,13 @@ from .infinite_width import InfiniteWidth
 from .lazy import Lazy
 from .perturbative import Perturbative
 
-__all__ = ["FiniteWidth", "Fluctuations", "GradientIndependence", "InfiniteWidth", "Lazy", "Perturbative", "Theory"]
+__all__ = [
+    "AlternatingMonteCarlo",
+    "FiniteWidth",
+    "Fluctuations",
+    "GradientIndependence",
+    "InfiniteWidth",
+    "Lazy",
+    "Perturbative",
+    "Theory",
+]
