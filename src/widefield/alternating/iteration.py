@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -19,7 +18,7 @@ from ..kernels.static import LayerKernels
 from .equations import Equations
 from .layer import Estimate, estimate
 from .order import Order, damped
-from .sources import Sampling
+from .sources import Sampling, normals
 
 Watch = Callable[[Order, Array], Any]
 
@@ -105,17 +104,18 @@ def alternate(
     sampling, schedule = sampling or Sampling(), schedule or Schedule()
     order = resting(equations, start)
     outputs, errors = _outputs(equations, order)
-    key, converged = jax.random.key(seed), False
+    converged = False
     change: list[float] = []
     seconds: list[float] = []
     history: list[Any] = []
     for iteration in range(schedule.iterations):
         began = time.perf_counter()
-        noise = jax.random.fold_in(key, iteration if schedule.fresh else 0)
+        draw = (seed, iteration if schedule.fresh else 0)
         fraction = jnp.asarray(schedule.fraction(iteration))
-        order, moved = damped(order, _estimates(noise, equations, order, errors, sampling), fraction)
+        order, moved = damped(order, _estimates(draw, equations, order, errors, sampling), fraction)
         outputs, errors = _outputs(equations, order)
         change.append(float(moved))
+        outputs.block_until_ready()
         seconds.append(time.perf_counter() - began)
         if not np.isfinite(change[-1]):
             raise InvalidInput(
@@ -165,21 +165,14 @@ def _outputs(equations: Equations, order: Order) -> tuple[Float[Array, " n"], Fl
 _surroundings = eqx.filter_jit(Equations.surroundings)
 
 
-def _estimates(key: Array, equations: Equations, order: Order, errors: Array, sampling: Sampling) -> Order:
+def _estimates(draw: tuple[int, int], equations: Equations, order: Order, errors: Array, sampling: Sampling) -> Order:
     """One pass over the layers, all from the same iterate (Jacobi)."""
-    depth = equations.depth
-    found = [
-        estimate(
-            jax.random.fold_in(key, layer),
-            equations,
-            _surroundings(equations, order, errors, layer),
-            errors,
-            sampling,
-            first=layer == 1,
-            last=layer == depth,
-        )
-        for layer in range(1, depth + 1)
-    ]
+    found = []
+    for layer in range(1, equations.depth + 1):
+        ends = {"first": layer == 1, "last": layer == equations.depth}
+        noise = normals(equations, sampling, (*draw, layer), **ends)
+        around = _surroundings(equations, order, errors, layer)
+        found.append(estimate(noise, equations, around, errors, sampling, **ends))
     return _collected(found)
 
 

@@ -29,7 +29,7 @@ class Estimate(NamedTuple):
 
 @eqx.filter_jit
 def estimate(
-    key: Array,
+    normals: Float[Array, "k s"],
     equations: Equations,
     around: Surroundings,
     errors: Float[Array, " n"],
@@ -39,7 +39,7 @@ def estimate(
     last: bool,
 ) -> Estimate:
     """Average over samples of the fields of a layer. Inner layers share their compiled code."""
-    sources = draw(key, equations, around, sampling, first=first, last=last)
+    sources = draw(normals, equations, around, sampling, first=first, last=last)
     fields = march(equations, around, sources, errors, first=first, last=last)
     if sampling.responses == "jacobian":
         responses = by_jacobians(

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.lax.linalg import triangular_solve
 from jaxtyping import Array, Float
 
@@ -70,11 +70,25 @@ def counts(equations: Equations, *, first: bool, last: bool) -> dict[str, int]:
     return found
 
 
+def normals(
+    equations: Equations, sampling: Sampling, seed: tuple[int, ...], *, first: bool, last: bool
+) -> Float[Array, "k s"]:
+    """Independent N(0, 1), a row for every source of a layer."""
+    rows = sum(counts(equations, first=first, last=last).values())
+    return jnp.asarray(np.random.default_rng(seed).standard_normal((rows, sampling.samples)))
+
+
 def draw(
-    key: Array, equations: Equations, around: Surroundings, sampling: Sampling, *, first: bool, last: bool
+    normals: Float[Array, "k s"],
+    equations: Equations,
+    around: Surroundings,
+    sampling: Sampling,
+    *,
+    first: bool,
+    last: bool,
 ) -> Sources:
     """u ~ GP(0, Phi^{l-1}), (r, v) ~ GP(0, [[G, Gt], [Gt^T, Gtt]]^{l+1}), zeta ~ GP(0, Gtt^{l+1}) (BP23 eq. (5))."""
-    noise = _noise(key, counts(equations, first=first, last=last), sampling)
+    noise = _parts(normals, counts(equations, first=first, last=last), matched=sampling.matched)
     factor_u = _input_factor(equations) if first else _factor(around.below, sampling.jitter)
     u = _source(factor_u, noise["u"])
     gates = equations.phi.derivative(1)(equations.inputs @ noise["gate"]) if equations.rule.gated else None
@@ -98,10 +112,9 @@ def draw(
     return Sources(u, r, _signal(equations, around, noise, v, sampling), gates, (noise["u"], factor_u), behind)
 
 
-def _noise(key: Array, sizes: dict[str, int], sampling: Sampling) -> dict[str, Array]:
-    """Standard normals; if matched, with second moments of exactly 1 and no correlations."""
-    rows = jax.random.normal(key, (sum(sizes.values()), sampling.samples), jnp.float64)
-    if sampling.matched:
+def _parts(rows: Float[Array, "k s"], sizes: dict[str, int], *, matched: bool) -> dict[str, Array]:
+    """The normals of every source; if matched, with second moments of exactly 1 and no correlations."""
+    if matched:
         rows = triangular_solve(jnp.linalg.cholesky(gram(rows)), rows, left_side=True, lower=True)
     parts, start = {}, 0
     for name, size in sizes.items():
