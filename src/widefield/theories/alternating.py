@@ -59,13 +59,13 @@ class AlternatingMonteCarlo(Theory, kind="alternating-monte-carlo"):
 
     samples: int = 2000
     damping: float = 0.6
-    iterations: int = 40
-    tolerance: float = 1e-2
+    iterations: int = 50
+    tolerance: float = 5e-3
     seed: int = 0
     responses: str = "auto"
     fresh: bool = True
     matched: bool = False
-    settle: int = 10
+    settle: int = 20
     jitter: float | None = None
     jacobian_samples: int = 100
     replicas: int = 4
