@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -77,7 +78,7 @@ CHANGES = {
         {"decay": 0.2, "momentum": 0.3, "bias_variances": 0.3, "train_biases": True},
     ),
 }
-QUICK = [("gd", 2, "plain", "auto"), ("fa 0.5", 3, "momentum, decay, minibatches, schedule", "stein")]
+QUICK = [("gd", 2, "plain", "auto"), ("fa 0.5", 2, "momentum, decay, minibatches, schedule", "stein")]
 LINEAR = QUICK + [
     slow(rule, layers, "plain", responses)
     for rule in RULES
@@ -89,7 +90,6 @@ LINEAR += [
     slow(rule, 3, change, responses)
     for rule in RULES
     for change, responses in zip(list(CHANGES)[1:], ("stein", "jacobian", "stein"), strict=True)
-    if (rule, 3, change, responses) not in QUICK
 ]
 
 
@@ -149,6 +149,7 @@ def test_responses_of_linear_networks(rule):
 
 
 @STALLS
+@pytest.mark.slow
 def test_gated_networks_follow_the_closed_equations():
     """Gates are sampled here and enumerated there."""
     kernel, y = [[1.0, 0.5], [0.5, 1.0]], [1.0, -1.0]
@@ -182,6 +183,9 @@ FORWARD = [[0, 0, 0, 0], [0.1975, 0, 0, 0], [0.1637, 0.1459, 0, 0], [0.1513, 0.1
 BACKWARD = [[0, 0, 0, 0], [0.3352, -0.3053, 0, 0], [0.2436, 0.2961, -0.4427, 0], [0.2059, 0.2190, 0.2424, -0.5208]]
 
 
+RESPONDING = Sampling(20_000, jacobian_samples=2000)
+
+
 def one_sample(steps=3, layers=2, richness=1.5, rate=0.3):
     return wf.Problem(
         network=wf.MLP(layers, "tanh", richness=richness),
@@ -197,7 +201,7 @@ def relative(value, exact):
 
 @pytest.mark.parametrize(
     ("sampling", "noise"),
-    [(Sampling(20_000, jacobian_samples=2000), 0.02), slow(Sampling(50_000, "stein", jitter=1e-4), 0.04)],
+    [(RESPONDING, 0.02), slow(Sampling(50_000, "stein", jitter=1e-4), 0.04)],
     ids=["jacobian", "stein"],
 )
 def test_two_hidden_layers_with_responses(sampling, noise):
@@ -214,7 +218,6 @@ def test_two_hidden_layers_with_responses(sampling, noise):
 
 def test_without_the_response_at_equal_times_gradients_are_wrong(monkeypatch):
     """G^1 = 0.0623 needs it; the solver must notice if it is lost on the way."""
-    sampling, schedule = Sampling(20_000, jacobian_samples=500), Schedule(0.6, 20)
     whole = Equations.surroundings
 
     def lame(self, order, errors, layer):
@@ -222,7 +225,7 @@ def test_without_the_response_at_equal_times_gradients_are_wrong(monkeypatch):
         return whole(self, order._replace(backward=strict), errors, layer)
 
     monkeypatch.setattr(alternating.iteration, "_surroundings", lame)
-    without = raw(one_sample(), sampling, schedule).order.gradients[0][3, 3]
+    without = raw(one_sample(), RESPONDING, Schedule(0.6, 20)).order.gradients[0][3, 3]
     assert abs(float(without) / 0.06229 - 1) > 0.3
 
 
@@ -239,7 +242,7 @@ def test_one_hidden_layer():
 
 # Against the causal solver, which shares neither dynamics nor responses.
 
-PAIRS = [("tanh", 2, "gd"), ("tanh", 2, "fa 0.5"), ("relu", 2, "gd"), ("tanh", 2, "hebb")]
+PAIRS = [("tanh", 2, "fa 0.5"), ("relu", 2, "gd"), ("relu", 1, "dfa")]
 PAIRS += [
     slow(*pair)
     for pair in ((phi, layers, rule) for phi in ("tanh", "relu") for layers in (1, 2, 3) for rule in RULES)
@@ -265,8 +268,8 @@ def pair(activation, layers, rule, steps=10):
 @pytest.mark.parametrize(("activation", "layers", "rule"), PAIRS)
 def test_agrees_with_the_causal_solver(activation, layers, rule):
     problem = pair(activation, layers, rule)
-    causal = wf.solve(problem, wf.InfiniteWidth(2048, 8, rank_tolerance=1e-3)).data
-    data = wf.solve(problem, wf.AlternatingMonteCarlo(4000, replicas=6, tolerance=0.0)).data
+    causal = wf.solve(problem, wf.InfiniteWidth(1024, 6)).data
+    data = wf.solve(problem, wf.AlternatingMonteCarlo(2000, replicas=5, iterations=40, tolerance=0.0)).data
     for name in ("outputs", *KERNELS, "ntk"):
         agrees(data, name, causal[name].values, causal[f"{name}_error"].values, BIAS[activation])
 
@@ -322,15 +325,18 @@ def test_losses_and_weights_of_minibatches():
 
 # How it iterates.
 
+SMALL = wf.AlternatingMonteCarlo(500, iterations=3, replicas=2, tolerance=0.0)
+"""The tests that follow share compiled code."""
+
 
 def test_common_random_numbers_converge_and_fresh_ones_stall():
     problem = pair("tanh", 2, "gd", steps=5)
-    common = wf.solve(problem, wf.AlternatingMonteCarlo(500, tolerance=1e-6, **COMMON)).data
+    common = wf.solve(problem, dataclasses.replace(SMALL, iterations=50, tolerance=1e-6, **COMMON)).data
     assert common.attrs["converged"] == 1
     assert common.attrs["iterations"] < 40
     assert "outputs_error" not in common
     with pytest.warns(NotAccurate, match="tolerance = 1e-06 was not reached"):
-        fresh = wf.solve(problem, wf.AlternatingMonteCarlo(500, tolerance=1e-6, settle=50, replicas=1)).data
+        fresh = wf.solve(problem, dataclasses.replace(SMALL, iterations=50, tolerance=1e-6, settle=50)).data
     assert fresh.attrs["converged"] == 0
     assert fresh.attrs["iterations"] == 50
     assert fresh.attrs["change"] > 1e-3
@@ -339,9 +345,8 @@ def test_common_random_numbers_converge_and_fresh_ones_stall():
 @STALLS
 def test_the_same_seed_gives_the_same_numbers_and_reports_progress():
     problem, told = pair("tanh", 2, "gd", steps=5), []
-    theory = wf.AlternatingMonteCarlo(500, iterations=3, replicas=2, tolerance=0.0, jacobian_samples=500)
-    first = wf.solve(problem, theory, progress=lambda *report: told.append(report))
-    again, other = wf.solve(problem, theory), wf.solve(problem, dataclasses.replace(theory, seed=7))
+    first = wf.solve(problem, SMALL, progress=lambda *report: told.append(report))
+    again, other = wf.solve(problem, SMALL), wf.solve(problem, dataclasses.replace(SMALL, seed=7))
     for name in ("outputs", "ntk", "gradient_kernel_error"):
         assert np.array_equal(first.data[name], again.data[name])
         assert not np.array_equal(first.data[name], other.data[name])
@@ -350,23 +355,30 @@ def test_the_same_seed_gives_the_same_numbers_and_reports_progress():
     assert told[-1][2] == pytest.approx(float(first.data.loss[-1]), rel=0.2)
 
 
+def test_iterations_that_explode_are_reported():
+    wild = dataclasses.replace(pair("tanh", 2, "gd"), optimiser=wf.SGD(1e150, 5))
+    with pytest.raises(InvalidInput, match=r"samples = 500, damping = 0.6: iteration \d diverged"):
+        wf.solve(wild, SMALL)
+
+
 def test_kernels_are_symmetric_and_responses_causal():
-    problem = dataclasses.replace(pair("relu", 3, "gd", steps=4), optimiser=wf.SGD(0.1, 4, batch_size=1))
-    found = raw(problem, Sampling(300, "stein", jitter=1e-3), Schedule(iterations=3))
-    order, times = found.order, np.arange(10) // 2
+    problem = dataclasses.replace(pair("tanh", 2, "gd"), optimiser=wf.SGD(0.1, 5, batch_size=1))
+    found = raw(problem, SMALL.sampling(problem), Schedule(iterations=3))
+    order, times = found.order, np.arange(12) // 2
     for kernel in order.features + order.gradients:
         assert np.array_equal(kernel, kernel.T)
         assert np.linalg.eigvalsh(kernel).min() > -1e-10
     later = times[:, None] > times[None, :]
-    for a, b in zip(order.forward, order.backward, strict=True):
-        assert np.any(a)
-        assert not np.any(np.asarray(a)[~later])
-        assert not np.any(np.asarray(b)[~later & ~np.eye(10, dtype=bool)])
-        # Nobody remembers a sample that was not in the batch.
-        idle = np.append(np.ones(8) - np.eye(2)[problem.optimiser.batches(2)[:, 0]].reshape(-1), [1, 1]).astype(bool)
-        assert not np.any(np.asarray(a)[:, idle])
+    a, b = np.asarray(order.forward[0]), np.asarray(order.backward[0])
+    assert np.any(a)
+    assert not np.any(a[~later])
+    assert not np.any(b[~later & ~np.eye(12, dtype=bool)])
+    # Nobody remembers a sample that was not in the batch.
+    batch = np.eye(2, dtype=bool)[problem.optimiser.batches(2)[:, 0]].reshape(-1)
+    assert not np.any(a[:, :10][:, ~batch])
+    assert np.all(np.any(a[:, :10][:, batch], axis=0))
     assert len(found.change) == len(found.seconds) == 3
-    assert found.at(order.features[0], 4, 2) == pytest.approx(np.asarray(order.features[0])[8:, 4:6])
+    assert found.at(order.features[0], 4, 2) == pytest.approx(np.asarray(order.features[0])[8:10, 4:6])
 
 
 def test_rules_keep_what_they_need_only():
@@ -403,23 +415,28 @@ def test_blocks_equal_plain_products(double, monkeypatch):
         features[rows] = np.tanh(h)
         gradients[rows] = (r[rows] + backward[rows] @ features) / np.cosh(h) ** 2
     problem = wf.Problem(wf.MLP(2, "tanh"), wf.Data(X, Y), optimiser=wf.SGD(0.1, 7))
-    arrays = [jnp.asarray(a) for a in (u, r, forward, backward)]
-    around = Surroundings(None, None, None, None, *arrays[2:], None)
-    sources = Sources(*arrays[:2], None, None, (arrays[0], arrays[2]), None)
-    found = marching.march(Equations.of(problem), around, sources, arrays[0][:, 0], first=False, last=False)
-    assert found.features == pytest.approx(features, abs=1e-12)
-    assert found.gradients == pytest.approx(gradients, abs=1e-12)
-    assert triangular.gram(arrays[0]) == pytest.approx(u @ u.T / 9, abs=1e-12)
-    lower = jnp.asarray(np.tril(backward))
-    assert triangular.lower_times(lower, arrays[0]) == pytest.approx(np.tril(backward) @ u, abs=1e-12)
-    assert triangular.lower_lower(lower, lower) == pytest.approx(
-        np.linalg.matrix_power(np.tril(backward), 2), abs=1e-12
-    )
     unit = np.tril(forward, -1) + np.eye(n)
-    assert triangular.unit_lower_inverse(jnp.asarray(unit)) == pytest.approx(np.linalg.inv(unit), abs=1e-10)
+    below, above, ahead, back, one = (jnp.asarray(a) for a in (u, r, forward, backward, unit))
+    around = Surroundings(None, None, None, None, ahead, back, None)
+    sources = Sources(below, above, None, None, (below, ahead), None)
+
+    @eqx.filter_jit
+    def all_of_them(equations):
+        marched = marching.march(equations, around, sources, below[:, 0], first=False, last=False)
+        return (
+            marched.features,
+            marched.gradients,
+            triangular.gram(below),
+            triangular.lower_times(back, below),
+            triangular.lower_lower(back, back),
+            triangular.unit_lower_inverse(one),
+            jnp.where(kept, triangular.lower_outer(below, above, count), 0.0),
+        )
+
     kept = times[:, None] >= times[None, :]
-    product = triangular.lower_outer(arrays[0], arrays[1], count)
-    assert np.asarray(product)[kept] == pytest.approx((u @ r.T)[kept], abs=1e-12)
+    products = (u @ u.T / 9, backward @ u, backward @ backward, np.linalg.inv(unit), kept * (u @ r.T))
+    for found, expected in zip(all_of_them(Equations.of(problem)), (features, gradients, *products), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10)
 
 
 # What is refused.
@@ -484,9 +501,6 @@ def test_settings_that_do_not_suit_the_problem_are_refused():
     many = wf.Problem(wf.MLP(2), wf.data.sphere(samples=1000, dimension=3), optimiser=wf.SGD(0.1, 5000))
     with pytest.raises(InvalidInput, match=r"GiB of memory.*fewer steps"):
         wf.solve(many, wf.AlternatingMonteCarlo(20))
-    wild = dataclasses.replace(pair("linear", 1, "gd"), optimiser=wf.SGD(60.0, 200))
-    with pytest.raises(InvalidInput, match=r"iteration . diverged"):
-        wf.solve(wild, wf.AlternatingMonteCarlo(20))
 
 
 def test_it_is_one_of_the_theories_to_compare():

@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class WeightMemory:
-    """A weight after t steps is W(t) = initial(t) W(0) + sum_{s<t} gradient(t, s) G(s) + noise of covariance noise(t, t').
+    """W(t) = initial(t) W(0) + sum_{s<t} gradient(t, s) G(s) + Gaussian noise, for a weight W after t steps.
 
     That is all that momentum, weight decay, schedules and Langevin noise change in the mean-field equations: BP22
     eqs. (99), (111), (124) on the grid of steps.
@@ -32,7 +32,7 @@ class WeightMemory:
 
     @classmethod
     def of(cls, optimiser: SGD) -> WeightMemory:
-        """Run Q <- m Q + (1 - m)(G - lambda W), W <- W + eta Q + sqrt(2 eta T) xi for unit impulses in G, xi and W(0)."""
+        """Run the recurrence of `SGD` for unit impulses in W(0), in G and in the noise."""
         rates, steps = optimiser.rates(), optimiser.steps
         momentum, decay = optimiser.momentum, optimiser.weight_decay
         # Columns: W(0) = 1; a gradient of 1 in step s; a kick of 1 in step s.

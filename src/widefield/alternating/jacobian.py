@@ -55,16 +55,15 @@ def by_jacobians(
     far below the noise. phi'' must be a function: the delta function of a kink is missed.
     """
     rule = equations.rule
+    wanted = (rule.through_weights and not last, not first, rule.returns and not first)
+    if not any(wanted):
+        return Responses(None, None, None)
     chosen = _samples(equations, around, sources, fields, errors, samples)
     f, b, d = (None if m is None else m.astype(jnp.float32) for m in (around.forward, around.backward, around.returned))
     assert f is not None
     assert b is not None
     identity = jnp.eye(len(f), dtype=f.dtype)
-    wants = Responses(
-        None if last or not rule.through_weights else identity,
-        None if first else identity,
-        None if first or not rule.returns else identity,
-    )
+    wants = Responses(*(identity if one else None for one in wanted))
 
     def of(sample: _Sample) -> Responses:
         slope = sample.slope

@@ -93,13 +93,14 @@ class AlternatingMonteCarlo(Theory, kind="alternating-monte-carlo"):
     def predict(self, problem: Problem, session: Session) -> Trajectory:
         """Iterate to a fixed point, once for every replica."""
         check_supported(problem)
+        self._check_memory(problem)
         began, steps = time.perf_counter(), problem.record.at(problem.optimiser.steps)
         sampling = self.sampling(problem)
         schedule = Schedule(self.damping, self.iterations, self.tolerance, self.fresh, self.settle)
         samples, found, solutions = problem.samples, [], []
         with double_precision():
             equations = Equations.of(problem)
-            self._check_size(equations)
+            self._check_matching(equations)
             start = StaticKernel(problem.network, problem.rule).layers(np.concatenate([samples.x, samples.x_test]))
             for replica in range(self.replicas):
                 watch = _Reporter(problem, session, replica * self.iterations, self.replicas * self.iterations)
@@ -138,9 +139,9 @@ class AlternatingMonteCarlo(Theory, kind="alternating-monte-carlo"):
         differentiated = min(self.jacobian_samples, self.samples)
         return Sampling(self.samples, responses, self.matched, jitter, differentiated)
 
-    def _check_size(self, equations: Equations) -> None:
-        """Raise before starting what cannot work."""
-        n, depth, rule = equations.times * equations.count, equations.depth, equations.rule
+    def _check_matching(self, equations: Equations) -> None:
+        """Raise if there are more sources to match than samples to do it with."""
+        depth = equations.depth
         sizes = [counts(equations, first=k == 1, last=k == depth) for k in range(1, depth + 1)]
         sources = max(sum(size.values()) for size in sizes)
         if self.matched and self.samples <= sources:
@@ -148,9 +149,14 @@ class AlternatingMonteCarlo(Theory, kind="alternating-monte-carlo"):
                 f"samples = {self.samples} must exceed the {sources} sources of a layer if matched = true; use more "
                 "samples or matched = false"
             )
+
+    def _check_memory(self, problem: Problem) -> None:
+        """Raise before starting what would not fit."""
+        rule, depth = Rule.of(problem.rule), problem.network.hidden_layers
+        n = (problem.samples.samples + problem.samples.test_samples) * (problem.optimiser.steps + 1)
         kept = 3 if rule.exact else 4 + 3 * (rule.kind == "feedback")
         matrices = 2 * depth * kept + 16  # both iterates of every layer, and what a layer needs
-        needed = 8 * (matrices * n**2 + (10 + 2 * len(sizes[0])) * n * self.samples)
+        needed = 8 * (matrices * n**2 + 16 * n * self.samples)
         check.memory("kernels between all times", needed, "use fewer steps, samples or test samples, or InfiniteWidth")
 
 
