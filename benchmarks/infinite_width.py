@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 import widefield as wf
-from alternating import Settings, alternate
+from widefield.alternating import Equations, Sampling, Schedule, alternate
 from widefield.demo import default_problem
 
 console = Console(width=120)
@@ -88,18 +88,17 @@ def final_error(trajectory: wf.Trajectory) -> float:
 def against_alternating(reference: Reference, iterations: int) -> None:
     """Time to the same error in the final kernels as the published alternating Monte Carlo."""
     problem = reference.problem
-    samples, optimiser = problem.samples, problem.optimiser
-    kernel, y, rate = samples.kernel(), samples.y[:, 0], float(optimiser.rates()[0])
-    table = Table(title=f"published alternating Monte Carlo against widefield (P = 10, T = {optimiser.steps}, L = 3)")
+    steps = problem.optimiser.steps
+    table = Table(title=f"published alternating Monte Carlo against widefield (P = 10, T = {steps}, L = 3)")
     for column in ("", "seconds", "error of Phi^3", "error of G^1", "ratio"):
         table.add_column(column, justify="right")
     with jax.enable_x64(True):
-        settings = Settings(samples=1000, iterations=iterations, settle=12)
-        steps = optimiser.steps
-        solution = alternate(kernel, y, "tanh", 3, 1.0, rate, steps, settings)
+        start = wf.kernels.StaticKernel(problem.network, problem.rule).layers(problem.samples.x)
+        sampling, schedule = Sampling(samples=1000, jacobian_samples=32), Schedule(iterations=iterations, settle=12)
+        solution = alternate(Equations.of(problem), start, sampling, schedule)
     theirs = solution.seconds_per_iteration * iterations
-    phi = distance(solution.at(solution.features, 3, steps, steps), reference.features)
-    g = distance(solution.at(solution.gradients, 1, steps, steps), reference.gradients)
+    phi = distance(solution.at(solution.order.features[2], steps, steps), reference.features)
+    g = distance(solution.at(solution.order.gradients[0], steps, steps), reference.gradients)
     theory, ours, own_phi, own_g = reference.cheapest(phi, g)
     table.add_row(f"{iterations} iterations, S = 1000", f"{theirs:.1f}", f"{phi:.1%}", f"{g:.1%}", "")
     name = f"one replica, S = {theory.particles}, tolerance {theory.rank_tolerance:g}"

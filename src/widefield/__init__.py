@@ -23,6 +23,7 @@ from .rules import (
 from .schedules import Cosine, Piecewise, PowerDecay
 from .solving import solve
 from .theories import (
+    AlternatingMonteCarlo,
     ClosedLinear,
     FiniteWidth,
     Fluctuations,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MLP",
     "SGD",
+    "AlternatingMonteCarlo",
     "ClosedLinear",
     "Cosine",
     "Data",

@@ -116,7 +116,8 @@ def _check_output(output: Path, checkpoint: Path, *, resume: bool, overwrite: bo
 def compare(
     problem: ProblemFile,
     theories: Annotated[
-        str, typer.Option(help="Names, separated by commas: dmft, lazy, perturbative, gradient-independence.")
+        str,
+        typer.Option(help="Names, separated by commas: dmft, lazy, perturbative, gradient-independence, alternating."),
     ] = "dmft,lazy,perturbative,gradient-independence",
     width: Annotated[int, typer.Option(help="Neurons in a hidden layer of the networks.")] = 1000,
     seeds: Annotated[int, typer.Option(help="Number of networks.")] = 8,

@@ -11,7 +11,15 @@ from . import metrics
 from .errors import InvalidInput, UnknownName
 from .problem import Problem
 from .solving import solve
-from .theories import FiniteWidth, GradientIndependence, InfiniteWidth, Lazy, Perturbative, Theory
+from .theories import (
+    AlternatingMonteCarlo,
+    FiniteWidth,
+    GradientIndependence,
+    InfiniteWidth,
+    Lazy,
+    Perturbative,
+    Theory,
+)
 from .trajectory import Trajectory
 
 THEORIES: dict[str, Theory] = {
@@ -19,6 +27,7 @@ THEORIES: dict[str, Theory] = {
     "lazy": Lazy(),
     "perturbative": Perturbative(),
     "gradient-independence": GradientIndependence(replicas=4),
+    "alternating": AlternatingMonteCarlo(),
 }
 """Names for the command line."""
 

@@ -235,6 +235,17 @@ def from_arrays(
     return _described(problem, theory, variables, steps, {}, {**ending, **statistics})
 
 
+def over_replicas(found: Sequence[dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
+    """Mean of the arrays of several replicas, and its standard error as `<name>_error`."""
+    arrays: dict[str, NDArray[Any]] = {}
+    for name in found[0]:
+        values = np.stack([replica[name] for replica in found])
+        arrays[name] = values.mean(axis=0)
+        if len(found) > 1:
+            arrays[f"{name}_error"] = values.std(axis=0, ddof=1) / np.sqrt(len(found))
+    return arrays
+
+
 def _described(
     problem: Problem,
     theory: Theory,

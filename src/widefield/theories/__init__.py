@@ -1,5 +1,6 @@
 """Theories: each predicts a `Trajectory` from a `Problem`. One file a theory."""
 
+from .alternating import AlternatingMonteCarlo
 from .base import Theory
 from .closed_linear import ClosedLinear
 from .finite_width import FiniteWidth
@@ -10,6 +11,7 @@ from .lazy import Lazy
 from .perturbative import Perturbative
 
 __all__ = [
+    "AlternatingMonteCarlo",
     "ClosedLinear",
     "FiniteWidth",
     "Fluctuations",

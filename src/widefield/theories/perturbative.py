@@ -24,7 +24,7 @@ from ..perturbation.static import layers
 from ..precision import double_precision
 from ..rules import GradientDescent
 from ..sources import normals
-from ..trajectory import Trajectory, from_arrays
+from ..trajectory import Trajectory, from_arrays, over_replicas
 from .base import Theory
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Perturbative(Theory, kind="perturbative"):
                     records.append(recorder.at(correction, course))
                     session.report(int(len(found) * steps[-1] + step), total, float(records[-1]["loss"]))
                 found.append({name: np.stack([record[name] for record in records]) for name in records[0]})
-        arrays = _averaged(found)
+        arrays = over_replicas(found)
         size = float(arrays.pop("correction").max())
         arrays.pop("correction_error", None)
         if size > _LARGE:
@@ -154,17 +154,6 @@ def _matched(points: Floats) -> Floats:
         raise InvalidInput(f"particles = {len(points)} must exceed the {points.shape[1]} sources of a layer")
     factor = np.linalg.cholesky(points.T @ points / len(points))
     return np.asarray(np.linalg.solve(factor, points.T).T)
-
-
-def _averaged(found: list[Arrays]) -> Arrays:
-    """Mean over replicas, and its standard error if there are several."""
-    arrays: Arrays = {}
-    for name in found[0]:
-        values = np.stack([replica[name] for replica in found])
-        arrays[name] = values.mean(axis=0)
-        if len(found) > 1:
-            arrays[f"{name}_error"] = values.std(axis=0, ddof=1) / np.sqrt(len(found))
-    return arrays
 
 
 class _Recorder:
