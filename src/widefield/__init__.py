@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from . import activations, data, kernels, plots
+from . import activations, data, kernels, plots, two_layer
 from ._version import __version__
 from .data import Data
 from .errors import Diverged, FileProblem, Interrupted, InvalidInput, NotAccurate, UnknownName, WidefieldError
@@ -22,7 +22,16 @@ from .rules import (
 )
 from .schedules import Cosine, Piecewise, PowerDecay
 from .solving import solve
-from .theories import FiniteWidth, Fluctuations, GradientIndependence, InfiniteWidth, Lazy, Perturbative, Theory
+from .theories import (
+    FiniteWidth,
+    Fluctuations,
+    GradientIndependence,
+    InfiniteWidth,
+    Lazy,
+    Perturbative,
+    Theory,
+    TwoLayer,
+)
 from .trajectory import Trajectory
 
 if TYPE_CHECKING:
@@ -64,6 +73,7 @@ __all__ = [
     "SquaredError",
     "Theory",
     "Trajectory",
+    "TwoLayer",
     "UnknownName",
     "WidefieldError",
     "__version__",
@@ -72,6 +82,7 @@ __all__ = [
     "kernels",
     "plots",
     "solve",
+    "two_layer",
 ]
 
 

@@ -11,7 +11,7 @@ from . import metrics
 from .errors import InvalidInput, UnknownName
 from .problem import Problem
 from .solving import solve
-from .theories import FiniteWidth, GradientIndependence, InfiniteWidth, Lazy, Perturbative, Theory
+from .theories import FiniteWidth, GradientIndependence, InfiniteWidth, Lazy, Perturbative, Theory, TwoLayer
 from .trajectory import Trajectory
 
 THEORIES: dict[str, Theory] = {
@@ -19,6 +19,7 @@ THEORIES: dict[str, Theory] = {
     "lazy": Lazy(),
     "perturbative": Perturbative(),
     "gradient-independence": GradientIndependence(replicas=4),
+    "two-layer": TwoLayer(),
 }
 """Names for the command line."""
 

@@ -7,5 +7,15 @@ from .gradient_independence import GradientIndependence
 from .infinite_width import InfiniteWidth
 from .lazy import Lazy
 from .perturbative import Perturbative
+from .two_layer import TwoLayer
 
-__all__ = ["FiniteWidth", "Fluctuations", "GradientIndependence", "InfiniteWidth", "Lazy", "Perturbative", "Theory"]
+__all__ = [
+    "FiniteWidth",
+    "Fluctuations",
+    "GradientIndependence",
+    "InfiniteWidth",
+    "Lazy",
+    "Perturbative",
+    "Theory",
+    "TwoLayer",
+]
