@@ -1,20 +1,20 @@
-"""Linear two-layer networks under gradient flow, for any input kernel: ordinary differential equations of second moments.
+"""Linear two-layer networks under gradient flow, for any input kernel: equations of second moments.
 
-With h = <the preactivations>, z the readout, q the feedback of the learning rule and m = <z h> / gamma_0, so f = m, the
-averages over neurons close (BP22 eq. (74), BP23 eq. (69), both with the corrections below):
+With preactivations h, the readout z, the feedback q of the learning rule and f = m = <z h> / gamma_0, averages over the
+neurons close (BP22 eq. (74), BP23 eq. (69), both corrected):
 
     dh/dt = gamma_0 sum_nu K_{mu nu} Delta_nu gt_nu        dz/dt = gamma_0 sum_nu Delta_nu h_nu
-    dG/dt = 2 gamma_0^2 Delta.m                                                           G = <z z>
+    dG/dt = 2 gamma_0^2 Delta.m                            G = <z z>
 
-    gradient descent   gt = z:            dH/dt = gamma_0^2 [K Delta m^T + m Delta^T K]      dm/dt = (H + G K) Delta
-    feedback           gt = s q:          dH/dt = gamma_0 s [K Delta a^T + a Delta^T K]      dm/dt = (H + G~ K) Delta
-                                          da/dt = gamma_0 s K Delta    dG~/dt = gamma_0 s Delta.a    a = <q h>, G~ = s <z q>
-    Hebb               gt = Delta h:      dH/dt = gamma_0 [K diag(Delta^2) H + H diag(Delta^2) K]
-                                          dm/dt = H Delta + gamma_0 K diag(Delta^2) m
+    gradient descent, gt = z      dH/dt = gamma_0^2 [K Delta m^T + m Delta^T K]      dm/dt = (H + G K) Delta
+    feedback, gt = s q            dH/dt = gamma_0 s [K Delta a^T + a Delta^T K]      dm/dt = (H + G~ K) Delta
+                                  da/dt = gamma_0 s K Delta,  a = <q h>              dG~/dt = gamma_0 s Delta.a
+    Hebb, gt = Delta h            dH/dt = gamma_0 [K diag(Delta^2) H + H diag(Delta^2) K]
+                                  dm/dt = H Delta + gamma_0 K diag(Delta^2) m
 
-H(0) is sigma_0^2 K^x (BP22 says 1); s is the strength of the feedback. Weight decay takes 2 lambda times from every second
-moment, lambda times from a and G~ (feedback is frozen). Biases that learn add 1 to K, and an output bias to f. Delta is
--d loss / d f of any loss; test samples are rows with Delta = 0.
+H(0) is sigma_0^2 K^x (BP22 says 1); s is the scale of the feedback. Weight decay takes 2 lambda of every second moment,
+lambda of a and G~ (feedback is frozen). Biases that learn add 1 to K, and the output's bias to f. Delta is -d loss / d f
+of any loss; test samples are rows with Delta = 0.
 """
 
 from __future__ import annotations
@@ -138,9 +138,9 @@ def linear_flow(problem: Problem) -> tuple[LinearFlow, Moments]:
     flow = LinearFlow(
         kernel=jnp.asarray(inputs[:, :train] + (1.0 if network.train_biases else 0.0)),
         targets=jnp.asarray(problem.samples.y),
-        richness=jnp.asarray(network.richness),
-        decay=jnp.asarray(getattr(optimiser, "weight_decay", 0.0)),
-        strength=jnp.asarray(strength),
+        richness=jnp.asarray(network.richness, float),
+        decay=jnp.asarray(getattr(optimiser, "weight_decay", 0.0), float),
+        strength=jnp.asarray(strength, float),
         rows=jnp.asarray(rows_recorded(problem)),
         loss=problem.loss,
         rule=kind,
@@ -151,9 +151,9 @@ def linear_flow(problem: Problem) -> tuple[LinearFlow, Moments]:
     start = Moments(
         features=jnp.asarray(variances[0] * inputs + network.bias_scales[0] ** 2),
         outputs=nothing,
-        gradients=jnp.asarray(variances[1]),
+        gradients=jnp.asarray(variances[1], float),
         overlap=nothing,
-        alignment=jnp.asarray(correlation * variances[1]),
+        alignment=jnp.asarray(correlation * variances[1], float),
         offset=jnp.zeros(()),
     )
     return flow, start

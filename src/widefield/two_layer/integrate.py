@@ -23,38 +23,52 @@ class Equation(Protocol[State]):
         """d(state)/dt."""
 
 
-@eqx.filter_jit
-def solutions(equation: Equation[State], start: State, times: Float[Array, " t"], accuracy: float) -> State:
-    """The states at `times`, stacked; the first time is that of `start`. Infinite where there is no solution.
+def after(equation: Equation[State], start: State, duration: float, accuracy: float) -> State:
+    """The state after some time, infinite if the solution does not reach so far.
 
     `accuracy` bounds the error of a step, absolute and relative, on average over the entries of an array: for arrays
     over neurons only averages count, and one neuron at a kink of its activation should not shorten the steps of all.
     """
+    return _after(equation, start, jnp.asarray(duration, float), jnp.asarray(accuracy, float))
+
+
+def solutions(equation: Equation[State], start: State, times: Float[Array, " t"], accuracy: float) -> State:
+    """The states at increasing times, stacked; the first time is that of `start`."""
+    return _solutions(equation, start, jnp.diff(times), jnp.asarray(accuracy, float))
+
+
+@eqx.filter_jit
+def _after(equation: Equation[State], start: State, duration: Array, accuracy: Array) -> State:
     import diffrax
 
     found = diffrax.diffeqsolve(
         diffrax.ODETerm(lambda time, state, equation: equation.slope(state)),
-        diffrax.Dopri8(),
-        t0=times[0],
-        t1=times[-1],
+        diffrax.Dopri8(scan_kind="lax"),
+        t0=jnp.zeros_like(duration),
+        t1=duration,
         dt0=None,
         y0=start,
         args=equation,
-        saveat=diffrax.SaveAt(ts=times),
+        # Interpolation between steps would cost digits, and take longer to compile than all the rest.
+        saveat=diffrax.SaveAt(t1=True),
         stepsize_controller=diffrax.PIDController(rtol=accuracy, atol=accuracy, norm=_mean_error),
         max_steps=_MOST_STEPS,
         adjoint=diffrax.ForwardMode(),
         throw=False,
     )
-    states: State = found.ys
-    return states
+    end: State = jax.tree.map(lambda leaf: leaf[0], found.ys)
+    # A solver that gave up leaves the last state it had.
+    return jax.tree.map(lambda leaf: jnp.where(found.result == diffrax.RESULTS.successful, leaf, jnp.inf), end)
 
 
-def after(equation: Equation[State], start: State, duration: float, accuracy: float) -> State:
-    """The state after some time."""
-    ends: State = solutions(equation, start, jnp.asarray([0.0, duration]), accuracy)
-    last: State = jax.tree.map(lambda leaf: leaf[1], ends)
-    return last
+@eqx.filter_jit
+def _solutions(equation: Equation[State], start: State, durations: Array, accuracy: Array) -> State:
+    def step(state: State, duration: Array) -> tuple[State, State]:
+        end = _after(equation, state, duration, accuracy)
+        return end, end
+
+    rest: State = jax.lax.scan(step, start, durations)[1]
+    return jax.tree.map(lambda first, others: jnp.concatenate([first[None], others]), start, rest)
 
 
 def _mean_error(errors: Any) -> Array:

@@ -155,9 +155,7 @@ class Steps(eqx.Module):
         state, velocity = carry
         process, m = self.process, self.momentum
         drive = process.direction(state, None if self.batches is None else self.batches[number])
-        velocity = jax.tree.map(
-            lambda q, g, v: m * q + (1 - m) * (g - process.decay * v), velocity, drive, state
-        )
+        velocity = jax.tree.map(lambda q, g, v: m * q + (1 - m) * (g - process.decay * v), velocity, drive, state)
         state = jax.tree.map(lambda v, q: v + self.rates[number] * q, state, velocity)
         return (self._shaken(number, state, velocity) if self.noisy else state), velocity
 
@@ -193,10 +191,12 @@ def _matched(fresh: Float[Array, "n s"], known: Float[Array, "m s"]) -> Float[Ar
 
 
 @eqx.filter_jit
-def advance(steps: Steps, carry: tuple[State, State], start: Array, stop: Array) -> tuple[State, State]:
-    """Make the steps start .. stop - 1."""
+def advance(
+    steps: Steps, carry: tuple[State, State], start: Array, stop: Array
+) -> tuple[tuple[State, State], Measured]:
+    """Make the steps start .. stop - 1, and measure."""
     last: tuple[State, State] = jax.lax.fori_loop(start, stop, lambda n, carry: steps.step(n, carry), carry)
-    return last
+    return last, steps.process.measure(last[0])
 
 
 class Layout:
@@ -250,8 +250,8 @@ class Layout:
             feedback=None if feedback is None else jnp.asarray(feedback),
             gates=None if gates is None else jnp.asarray(gates),
             biases=None if biases is None else jnp.asarray(biases),
-            richness=jnp.asarray(network.richness),
-            decay=jnp.asarray(getattr(problem.optimiser, "weight_decay", 0.0)),
+            richness=jnp.asarray(network.richness, float),
+            decay=jnp.asarray(getattr(problem.optimiser, "weight_decay", 0.0), float),
             rows=jnp.asarray(rows_recorded(problem)),
             phi=phi,
             loss=problem.loss,
@@ -260,7 +260,7 @@ class Layout:
             recorded=problem.recorded_samples,
         )
         offset = jnp.zeros(self.outputs)
-        return process, State(jnp.asarray(h), jnp.asarray(readout), jnp.asarray(rest), offset)
+        return process, State(jnp.asarray(h), jnp.asarray(readout), jnp.asarray(rest, float), offset)
 
     def _top(self, top: Floats, count: int) -> tuple[Floats | None, Floats, float]:
         """Feedback q, the readout's part z', and the standard deviation of the rest w."""
@@ -282,8 +282,8 @@ def discrete(process: Process, optimiser: SGD, samples: int, seed: int) -> Steps
         process=process,
         rates=jnp.asarray(optimiser.rates()),
         batches=None if batches is None else jnp.asarray(batches),
-        momentum=jnp.asarray(optimiser.momentum),
-        temperature=jnp.asarray(optimiser.temperature),
+        momentum=jnp.asarray(optimiser.momentum, float),
+        temperature=jnp.asarray(optimiser.temperature, float),
         key=jax.random.key(seed),
         noisy=bool(optimiser.temperature),
     )

@@ -75,7 +75,7 @@ def solve_whitened(times: ArrayLike, *, richness: float, target: float = 1.0, ru
     with double_precision():
         equation, start = _equation(gamma, y, rule)
         # The last time must come after the first.
-        ends = jnp.asarray(grid if len(grid) > 1 else [0.0, 1.0])
+        ends = jnp.asarray(grid if len(grid) > 1 else [0.0, 1.0], float)
         states = np.asarray(solutions(equation, start, ends, _ACCURACY))[len(grid) - len(at) :][: len(at)]
     return _observed(at, states, gamma, y, rule)
 
@@ -111,12 +111,12 @@ class _Hebb(eqx.Module):
 
 
 def _equation(gamma: float, y: float, rule: LearningRule) -> tuple[_Descent | _Feedback | _Hebb, Array]:
-    numbers = jnp.asarray(gamma), jnp.asarray(y)
+    numbers = jnp.asarray(gamma, float), jnp.asarray(y, float)
     if type(rule) is GradientDescent:
         return _Descent(*numbers), jnp.zeros(1)
     if type(rule) is Hebb:
         return _Hebb(*numbers), jnp.asarray([0.0, 1.0])
-    return _Feedback(*numbers, jnp.asarray(_correlation(rule))), jnp.zeros(1)
+    return _Feedback(*numbers, jnp.asarray(_correlation(rule), float)), jnp.zeros(1)
 
 
 def _observed(at: Floats, states: Floats, gamma: float, y: float, rule: LearningRule) -> Whitened:
