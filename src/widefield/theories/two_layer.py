@@ -22,8 +22,9 @@ from ..optimisers import SGD
 from ..precision import double_precision
 from ..rules import DirectFeedbackAlignment, FeedbackAlignment, GatedLinear, GradientDescent, Hebb
 from ..trajectory import Trajectory, from_arrays
-from ..two_layer import flow, integrate, neurons, particles
-from ..two_layer.recording import Measured, recorded
+from ..two_layer import flow, integrate, neurons
+from ..two_layer.particles import Layout, Process, advance, discrete
+from ..two_layer.recording import Measured, input_kernel, recorded
 from .base import Theory
 
 if TYPE_CHECKING:
@@ -108,14 +109,14 @@ class TwoLayer(Theory, kind="two-layer"):
         answer.data.attrs["method"] = method
         return answer
 
-    def _chosen(self, problem: Problem) -> tuple[str, particles.Layout | None]:
+    def _chosen(self, problem: Problem) -> tuple[str, Layout | None]:
         """The method, and how neurons begin if there are any."""
         obstacle = flow.applies(problem)
         if self.method in ("auto", "ode") and not obstacle:
             return "ode", None
         if self.method == "ode":
             raise InvalidInput(f"method = 'ode': {obstacle}; use method = 'auto'")
-        layout = particles.Layout(problem)
+        layout = Layout(problem)
         obstacle = _against_grid(problem, layout)
         if self.method == "grid" and obstacle:
             raise InvalidInput(f"method = 'grid': {obstacle}; use method = 'sampled'")
@@ -137,7 +138,7 @@ class TwoLayer(Theory, kind="two-layer"):
             yield _measure(equation, state)
 
     def _neurons(
-        self, layout: particles.Layout, method: str, replica: int, steps: NDArray[np.int64]
+        self, layout: Layout, method: str, replica: int, steps: NDArray[np.int64]
     ) -> Iterator[Measured]:
         optimiser, seed = layout.problem.optimiser, self.first_seed + replica
         if method == "grid":
@@ -153,15 +154,15 @@ class TwoLayer(Theory, kind="two-layer"):
                 yield _measure(process, state)
             return
         assert isinstance(optimiser, SGD)
-        walk = particles.discrete(process, optimiser, layout.problem.samples.samples, seed)
+        walk = discrete(process, optimiser, layout.problem.samples.samples, seed)
         carry = (state, jax.tree.map(jnp.zeros_like, state))
         for start, stop in pairwise([0, *steps]):
-            carry, measured = particles.advance(walk, carry, jnp.asarray(start, int), jnp.asarray(stop, int))
+            carry, measured = advance(walk, carry, jnp.asarray(start, int), jnp.asarray(stop, int))
             yield measured
 
 
 @eqx.filter_jit
-def _measure(equation: flow.LinearFlow | particles.Process, state: Any) -> Measured:
+def _measure(equation: flow.LinearFlow | Process, state: Any) -> Measured:
     return equation.measure(state)
 
 
@@ -174,7 +175,7 @@ def _over_time(
     replicas: int,
 ) -> Arrays:
     """Records of one replica; what comes after an explosion is not a number."""
-    inputs = flow.input_kernel(problem)
+    inputs = input_kernel(problem)
     records: list[Arrays] = []
     for step, measured in zip(steps, course, strict=False):
         records.append(recorded(problem, measured, inputs))
@@ -197,7 +198,7 @@ def _averaged(found: list[Arrays]) -> Arrays:
     return arrays
 
 
-def _against_grid(problem: Problem, layout: particles.Layout) -> str:
+def _against_grid(problem: Problem, layout: Layout) -> str:
     if problem.optimiser.shakes:
         return "noise on the weights has to be sampled"
     if layout.dimensions > neurons.GRID_DIMENSIONS:

@@ -58,7 +58,9 @@ def _after(equation: Equation[State], start: State, duration: Array, accuracy: A
     )
     end: State = jax.tree.map(lambda leaf: leaf[0], found.ys)
     # A solver that gave up leaves the last state it had.
-    return jax.tree.map(lambda leaf: jnp.where(found.result == diffrax.RESULTS.successful, leaf, jnp.inf), end)
+    good = found.result == diffrax.RESULTS.successful
+    checked: State = jax.tree.map(lambda leaf: jnp.where(good, leaf, jnp.inf), end)
+    return checked
 
 
 @eqx.filter_jit
@@ -68,7 +70,8 @@ def _solutions(equation: Equation[State], start: State, durations: Array, accura
         return end, end
 
     rest: State = jax.lax.scan(step, start, durations)[1]
-    return jax.tree.map(lambda first, others: jnp.concatenate([first[None], others]), start, rest)
+    joined: State = jax.tree.map(lambda first, others: jnp.concatenate([first[None], others]), start, rest)
+    return joined
 
 
 def _mean_error(errors: Any) -> Array:

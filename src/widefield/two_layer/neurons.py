@@ -54,7 +54,7 @@ def grid_size(dimensions: int, spacing: float | None) -> int:
     if dimensions == 0:
         return 1
     step = _SPACING[dimensions - 1] if spacing is None else spacing
-    return (2 * int(np.ceil(_CUTOFF / step))) ** dimensions
+    return int((2 * int(np.ceil(_CUTOFF / step))) ** dimensions)
 
 
 def sampled(dimensions: int, particles: int, seed: int) -> Floats:
