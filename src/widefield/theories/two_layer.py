@@ -137,9 +137,7 @@ class TwoLayer(Theory, kind="two-layer"):
             state = integrate.after(equation, state, float(np.sum(rates[start:stop])), accuracy)
             yield _measure(equation, state)
 
-    def _neurons(
-        self, layout: Layout, method: str, replica: int, steps: NDArray[np.int64]
-    ) -> Iterator[Measured]:
+    def _neurons(self, layout: Layout, method: str, replica: int, steps: NDArray[np.int64]) -> Iterator[Measured]:
         optimiser, seed = layout.problem.optimiser, self.first_seed + replica
         if method == "grid":
             process, state = layout.start(*neurons.grid(layout.dimensions, self.spacing))

@@ -54,7 +54,7 @@ def solve_deep_feedback(
     polynomials = feedback_polynomials(hidden_layers, correlation)
     with double_precision():
         equation = _Course(jnp.asarray(gamma * y, float), jnp.asarray(polynomials[-1].coef[::-1].copy()))
-        tau = np.asarray(solutions(equation, jnp.zeros(1), jnp.asarray(at), _ACCURACY))[:, 0]
+        tau = np.asarray(solutions(equation, jnp.zeros(1), at.tolist(), _ACCURACY))[:, 0]
     return polynomials[-1](tau) / gamma, _kernels(polynomials, tau)
 
 

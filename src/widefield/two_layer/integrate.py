@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Protocol, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 State = TypeVar("State")
 
@@ -32,9 +34,13 @@ def after(equation: Equation[State], start: State, duration: float, accuracy: fl
     return _after(equation, start, jnp.asarray(duration, float), jnp.asarray(accuracy, float))
 
 
-def solutions(equation: Equation[State], start: State, times: Float[Array, " t"], accuracy: float) -> State:
+def solutions(equation: Equation[State], start: State, times: Sequence[float], accuracy: float) -> State:
     """The states at increasing times, stacked; the first time is that of `start`."""
-    return _solutions(equation, start, jnp.diff(times), jnp.asarray(accuracy, float))
+    states = [start]
+    for earlier, later in pairwise(times):
+        states.append(after(equation, states[-1], later - earlier, accuracy))
+    stacked: State = jax.tree.map(lambda *leaves: np.stack(leaves), *states)
+    return stacked
 
 
 @eqx.filter_jit
@@ -61,17 +67,6 @@ def _after(equation: Equation[State], start: State, duration: Array, accuracy: A
     good = found.result == diffrax.RESULTS.successful
     checked: State = jax.tree.map(lambda leaf: jnp.where(good, leaf, jnp.inf), end)
     return checked
-
-
-@eqx.filter_jit
-def _solutions(equation: Equation[State], start: State, durations: Array, accuracy: Array) -> State:
-    def step(state: State, duration: Array) -> tuple[State, State]:
-        end = _after(equation, state, duration, accuracy)
-        return end, end
-
-    rest: State = jax.lax.scan(step, start, durations)[1]
-    joined: State = jax.tree.map(lambda first, others: jnp.concatenate([first[None], others]), start, rest)
-    return joined
 
 
 def _mean_error(errors: Any) -> Array:

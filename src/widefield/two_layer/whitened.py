@@ -74,9 +74,7 @@ def solve_whitened(times: ArrayLike, *, richness: float, target: float = 1.0, ru
     grid = at if at[0] == 0 else np.concatenate([[0.0], at])
     with double_precision():
         equation, start = _equation(gamma, y, rule)
-        # The last time must come after the first.
-        ends = jnp.asarray(grid if len(grid) > 1 else [0.0, 1.0], float)
-        states = np.asarray(solutions(equation, start, ends, _ACCURACY))[len(grid) - len(at) :][: len(at)]
+        states = np.asarray(solutions(equation, start, grid.tolist(), _ACCURACY))[len(grid) - len(at) :]
     return _observed(at, states, gamma, y, rule)
 
 
