@@ -163,9 +163,7 @@ def test_how_features_grow_with_the_richness(rule, small, large):
 def test_conservation_laws_along_the_flow(name):
     """Moments know nothing of the reduced equations on whitened data."""
     rule = RULES[name][0]
-    data = solved(
-        K1, [1.0], rule=rule, richness=2.0, optimiser=wf.GradientFlow(2.0, 4), theory=wf.TwoLayer(accuracy=1e-11)
-    )
+    data = solved(K1, [1.0], rule=rule, richness=2.0, optimiser=wf.GradientFlow(2.0, 4))
     assert data.attrs["method"] == "ode"
     f, H = data.outputs.values[:, 0, 0], data.feature_kernel.values[:, 0, 0, 0]
     G, Gt = data.gradient_kernel.values[:, 0, 0, 0], data.alignment_kernel.values[:, 0, 0, 0]
@@ -223,7 +221,7 @@ def with_a_test_sample(optimiser):
 
 def test_conserved_moments_of_any_kernel():
     """Tr(K^-1 H) - G stands still under gradient descent."""
-    found = wf.solve(with_a_test_sample(wf.GradientFlow(2.0, 4)), wf.TwoLayer(accuracy=1e-11)).data
+    found = wf.solve(with_a_test_sample(wf.GradientFlow(2.0, 4)), wf.TwoLayer()).data
     traces = np.einsum("pq,tqp->t", np.linalg.inv(K3[:2, :2]), found.feature_kernel.values[:, 0])
     np.testing.assert_allclose(traces - found.gradient_kernel.values[:, 0, 0, 0], 1.0, atol=1e-9)
     assert float(found.loss[-1]) < 0.01 * float(found.loss[0])

@@ -36,6 +36,9 @@ Arrays = dict[str, NDArray[np.float64]]
 METHODS = ("auto", "ode", "grid", "sampled")
 
 _RULES = (GradientDescent, FeedbackAlignment, DirectFeedbackAlignment, GatedLinear, Hebb)
+_MOMENTS_ACCURACY = 1e-11
+"""Of second moments, at no cost."""
+
 _KINKED_ACCURACY = 1e-4
 """Of gradient flow with kinks: neurons that stay at a kink, pushed back from both sides, make steps short."""
 
@@ -53,12 +56,15 @@ class TwoLayer(Theory, kind="two-layer"):
         "sampled"  everything else: scrambled Sobol points with exact second moments, standard errors from replicas;
                    exact for linear networks
 
+    Under gradient flow neurons may slide along a kink of their activation, pushed back from both sides. Outputs and
+    features are well defined then, to 1e-3; phi', and with it the gradient kernels, are not.
+
     Args:
         particles: sampled neurons (a power of 2 is best).
         replicas: independent samples of neurons.
         first_seed: of the replicas first_seed, first_seed + 1, ...
         spacing: of the grid, in standard deviations; None is 0.05 (up to two numbers a neuron) or 0.15 (three).
-        accuracy: error of a step of `GradientFlow`, instead of the optimiser's own.
+        accuracy: error of a step of `GradientFlow`, instead of the optimiser's own; 1e-4 at least if there are kinks.
         method: "auto", "ode", "grid" or "sampled".
     """
 
@@ -131,7 +137,7 @@ class TwoLayer(Theory, kind="two-layer"):
     def _moments(self, problem: Problem, steps: NDArray[np.int64]) -> Iterator[Measured]:
         equation, state = flow.linear_flow(problem)
         rates = problem.optimiser.rates()
-        accuracy = min(self.accuracy, 1e-9)
+        accuracy = min(self.accuracy, _MOMENTS_ACCURACY)
         yield _measure(equation, state)
         for start, stop in pairwise(steps):
             state = integrate.after(equation, state, float(np.sum(rates[start:stop])), accuracy)

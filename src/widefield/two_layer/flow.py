@@ -13,8 +13,8 @@ neurons close (BP22 eq. (74), BP23 eq. (69), both corrected):
                                   dm/dt = H Delta + gamma_0 K diag(Delta^2) m
 
 H(0) is sigma_0^2 K^x (BP22 says 1); s is the scale of the feedback. Weight decay takes 2 lambda of every second moment,
-lambda of a and G~ (feedback is frozen). Biases that learn add 1 to K, and the output's bias to f. Delta is -d loss / d f
-of any loss; test samples are rows with Delta = 0.
+lambda of a and G~ (feedback is frozen). Biases that learn add 1 to K, and the output's bias to f. Delta is that of any
+loss; test samples are rows with Delta = 0.
 """
 
 from __future__ import annotations

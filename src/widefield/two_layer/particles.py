@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from ..problem import Problem
 
 Floats = NDArray[np.float64]
+Rows = Int[Array, " p"] | slice
+"""Some of the samples."""
 
 
 class State(eqx.Module):
@@ -75,13 +77,13 @@ class Process(eqx.Module):
     biased: bool = eqx.field(static=True)
     recorded: int = eqx.field(static=True)
 
-    def fields(self, state: State) -> tuple[Float[Array, "all s"], Float[Array, "all s"]]:
-        """phi(h) and phi'(h)."""
-        h = state.preactivations
+    def fields(self, state: State, rows: Rows) -> tuple[Float[Array, "p s"], Float[Array, "p s"]]:
+        """phi(h) and phi'(h) of some samples."""
+        h = state.preactivations[rows]
         if self.biases is not None:
             h = h + self.biases[None, :]
         if self.gates is not None:
-            return self.gates * h, self.gates
+            return self.gates[rows] * h, self.gates[rows]
         return self.phi(h), self.phi.derivative(1)(h)
 
     def outputs(self, features: Float[Array, "p s"], state: State) -> Float[Array, "p c"]:
@@ -94,8 +96,8 @@ class Process(eqx.Module):
 
     def direction(self, state: State, batch: Int[Array, " b"] | None = None) -> State:
         """The time derivative without weight decay, from some of the training samples."""
-        rows = jnp.arange(len(self.targets)) if batch is None else batch
-        features, slopes = (field[rows] for field in self.fields(state))
+        rows: Rows = slice(len(self.targets)) if batch is None else batch
+        features, slopes = self.fields(state, rows)
         delta = self.errors(self.outputs(features, state), self.targets[rows])
         if self.hebb:
             pseudo = jnp.sum(delta**2, axis=1)[:, None] * features
@@ -115,7 +117,7 @@ class Process(eqx.Module):
 
     def measure(self, state: State) -> Measured:
         """Outputs and kernels."""
-        features, slopes = self.fields(state)
+        features, slopes = self.fields(state, slice(None))
         outputs, k = self.outputs(features, state), self.recorded
         delta = self.errors(outputs[: len(self.targets)], self.targets)[:k]
         features, slopes = features[self.rows], slopes[self.rows]
