@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from . import activations, data, kernels, plots
+from . import activations, data, kernels, plots, two_layer
 from ._version import __version__
 from .data import Data
 from .errors import Diverged, FileProblem, Interrupted, InvalidInput, NotAccurate, UnknownName, WidefieldError
@@ -32,6 +32,7 @@ from .theories import (
     Lazy,
     Perturbative,
     Theory,
+    TwoLayer,
 )
 from .trajectory import Trajectory
 
@@ -76,6 +77,7 @@ __all__ = [
     "SquaredError",
     "Theory",
     "Trajectory",
+    "TwoLayer",
     "UnknownName",
     "WidefieldError",
     "__version__",
@@ -84,6 +86,7 @@ __all__ = [
     "kernels",
     "plots",
     "solve",
+    "two_layer",
 ]
 
 

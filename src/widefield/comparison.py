@@ -13,12 +13,14 @@ from .problem import Problem
 from .solving import solve
 from .theories import (
     AlternatingMonteCarlo,
+    ClosedLinear,
     FiniteWidth,
     GradientIndependence,
     InfiniteWidth,
     Lazy,
     Perturbative,
     Theory,
+    TwoLayer,
 )
 from .trajectory import Trajectory
 
@@ -28,6 +30,8 @@ THEORIES: dict[str, Theory] = {
     "perturbative": Perturbative(),
     "gradient-independence": GradientIndependence(replicas=4),
     "alternating": AlternatingMonteCarlo(),
+    "two-layer": TwoLayer(),
+    "closed-linear": ClosedLinear(),
 }
 """Names for the command line."""
 

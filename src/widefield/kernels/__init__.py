@@ -8,6 +8,7 @@
 | an ensemble of lazily trained networks | `trained` |
 | kernels of a real network | `network_kernels` |
 | kernels of any function f(params, x) in jax | `ntk_of_function`, `nngp_of_function` |
+| where weight decay comes to rest: regression with the final NTK | `weight_decay_fixed_point` |
 | how kernels of real networks scatter around their limits | `kernel_fluctuations` |
 
 | files | job |
@@ -15,6 +16,7 @@
 | `static.py`, `blocks.py` | kernels at infinite width, a block of pairs at a time |
 | `prediction.py` | what a kernel predicts at the end, or at any time |
 | `dynamics.py`, `linear_model.py` | training with a fixed kernel: any loss, batches, random initial outputs |
+| `representer.py` | fixed points of weight decay, from a trajectory |
 | `empirical.py`, `functions.py` | kernels of real networks, and of any function |
 | `fluctuations.py`, `susceptibility.py`, `noise.py`, `sample_pairs.py` | their scatter: recursion, its coefficients |
 """
@@ -23,10 +25,12 @@ from .empirical import NetworkKernels, network_kernels
 from .fluctuations import KernelFluctuations, kernel_fluctuations, saddle_point
 from .functions import nngp_of_function, ntk_of_function
 from .prediction import Blocks, Prediction, log_evidence, posterior, trained
+from .representer import FixedPoint, weight_decay_fixed_point
 from .static import Kernels, LayerKernels, StaticKernel
 
 __all__ = [
     "Blocks",
+    "FixedPoint",
     "KernelFluctuations",
     "Kernels",
     "LayerKernels",
@@ -41,4 +45,5 @@ __all__ = [
     "posterior",
     "saddle_point",
     "trained",
+    "weight_decay_fixed_point",
 ]

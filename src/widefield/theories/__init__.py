@@ -9,6 +9,7 @@ from .gradient_independence import GradientIndependence
 from .infinite_width import InfiniteWidth
 from .lazy import Lazy
 from .perturbative import Perturbative
+from .two_layer import TwoLayer
 
 __all__ = [
     "AlternatingMonteCarlo",
@@ -20,4 +21,5 @@ __all__ = [
     "Lazy",
     "Perturbative",
     "Theory",
+    "TwoLayer",
 ]
