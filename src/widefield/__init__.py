@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import activations, data, kernels, plots, two_layer
 from ._version import __version__
+from .crosschecking import crosscheck
 from .data import Data
 from .errors import Diverged, FileProblem, Interrupted, InvalidInput, NotAccurate, UnknownName, WidefieldError
 from .flow import GradientFlow
@@ -82,6 +83,7 @@ __all__ = [
     "WidefieldError",
     "__version__",
     "activations",
+    "crosscheck",
     "data",
     "kernels",
     "plots",

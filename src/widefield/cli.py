@@ -1,4 +1,4 @@
-"""The command line: `widefield solve`, `compare`, `show`, `new`, `demo`."""
+"""The command line: `widefield solve`, `compare`, `crosscheck`, `show`, `new`, `demo`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from .comparison import Comparison
+    from .crosschecking import Crosscheck
     from .trajectory import Trajectory
 
 app = typer.Typer(
@@ -116,8 +117,7 @@ def _check_output(output: Path, checkpoint: Path, *, resume: bool, overwrite: bo
 def compare(
     problem: ProblemFile,
     theories: Annotated[
-        str,
-        typer.Option(help="Names, separated by commas: dmft, lazy, perturbative, gradient-independence, alternating."),
+        str, typer.Option(help="Names, separated by commas; also alternating, two-layer, closed-linear.")
     ] = "dmft,lazy,perturbative,gradient-independence",
     width: Annotated[int, typer.Option(help="Neurons in a hidden layer of the networks.")] = 1000,
     seeds: Annotated[int, typer.Option(help="Number of networks.")] = 8,
@@ -171,6 +171,65 @@ def _print_comparison(found: Comparison) -> None:
     )
     for label, reason in found.refusals.items():
         console.print(f"{label} cannot answer: {reason}", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def crosscheck(
+    problem: ProblemFile,
+    theories: Annotated[
+        str | None, typer.Option(help="Names, separated by commas: dmft, closed-linear, two-layer, alternating, lazy.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+) -> None:
+    """Solve a problem with every independent solver that applies, and compare all pairs. Exit code 1: they disagree."""
+    from . import comparison, crosschecking
+    from .errors import NotAccurate
+    from .problem import Problem
+
+    described = Problem.from_toml(problem)
+    chosen = None if theories is None else comparison.named(theories)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", NotAccurate)
+        found = crosschecking.crosscheck(described, chosen, progress=not quiet)
+    _print_crosscheck(found)
+    for warning in caught:
+        console.print(f"note: {warning.message}", highlight=False, soft_wrap=True)
+    console.print(f"[bold]{found.verdict}[/]", highlight=False, soft_wrap=True)
+    if found.differences and not found.agrees:
+        raise SystemExit(1)
+
+
+def _print_crosscheck(found: Crosscheck) -> None:
+    from .crosschecking import QUANTITIES
+
+    numbers = {answer.label: str(number) for number, answer in enumerate(found.answers, 1)}
+    table = Table(box=box.SIMPLE)
+    for heading in ("", "solver", "final loss", "s"):
+        table.add_column(heading, justify="right" if heading in ("final loss", "s") else "left", no_wrap=True)
+    for answer in found.answers:
+        seconds = f"{answer.data.attrs['seconds']:.1f}"
+        table.add_row(numbers[answer.label], answer.label, _with_error(answer, "loss"), seconds)
+    console.print(table)
+    for reason in dict.fromkeys(found.refusals.values()):
+        labels = " and ".join(label for label, other in found.refusals.items() if other == reason)
+        console.print(f"not {labels}: {reason}", highlight=False, soft_wrap=True)
+    if not found.differences:
+        return
+    names = [name for name in QUANTITIES if any(d.quantity == name for d in found.differences)]
+    table = Table(title="relative difference/allowed", box=box.SIMPLE, padding=(0, 1, 0, 0))
+    for heading in ("", *(name.replace("_kernel", "").replace("_", " ") for name in names)):
+        table.add_column(heading, justify="right", no_wrap=True)
+    cells: dict[tuple[str, str], dict[str, str]] = {}
+    for d in found.differences:
+        cell = f"{_brief(d.difference)}/{_brief(d.allowed)}"
+        cells.setdefault((d.first, d.second), {})[d.quantity] = cell if d.agrees else f"[bold red]{cell}[/]"
+    for (first, second), row in cells.items():
+        table.add_row(f"{numbers[first]}-{numbers[second]}", *(row.get(name, "") for name in names))
+    console.print(table)
+
+
+def _brief(value: float) -> str:
+    return f"{value:.2%}" if value >= 1e-4 else f"{value:.0e}".replace("e-0", "e-")
 
 
 @app.command()
