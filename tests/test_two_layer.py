@@ -405,9 +405,11 @@ def test_against_the_conditioned_program(rule, activation):
         "test_feature_kernel",
         "test_alignment_kernel",
     ):
-        error = np.hypot(own.standard_error(name), other.standard_error(name))
+        # Errors from 6 replicas are uncertain: each is helped by those of all samples at its time.
+        square = own.standard_error(name) ** 2 + other.standard_error(name) ** 2
+        error = (square + square.mean([dim for dim in square.dims if dim != "time"])) ** 0.5
         difference = np.abs(own.mean(name) - other.mean(name))
-        assert float((difference - 4 * error).max()) <= 0.3 * float(error.max()) + 1e-9, name
+        assert float((difference - 4 * error).max()) <= 1e-9, name
 
 
 @SLOW
