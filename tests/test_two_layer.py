@@ -294,7 +294,7 @@ VARIANTS = {
 
 @pytest.mark.parametrize(
     ("case", "name"),
-    [("momentum, decay, variances", "gradient descent"), ("noise", "feedback alignment")]
+    [("momentum, decay, variances", "gradient descent")]
     + [pytest.param(case, name, marks=SLOW) for case in VARIANTS for name in RULES],
 )
 def test_variants_are_exact_for_linear_neurons(case, name):
@@ -367,7 +367,8 @@ def test_tanh_numbers():
     np.testing.assert_allclose((gradients[0], gradients[10]), (0.464402902448, 0.171835868362), atol=1e-11)
 
 
-@pytest.mark.parametrize("name", ["feedback alignment", *(pytest.param(n, marks=SLOW) for n in RULES)])
+@SLOW
+@pytest.mark.parametrize("name", RULES)
 def test_relu_against_exact_cones(name):
     rule, options = RULES[name]
     exact = particle_reference.two_layer_relu(K2, Y2, gamma0=1.5, eta=0.1, steps=5, **options)
