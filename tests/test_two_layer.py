@@ -294,7 +294,7 @@ VARIANTS = {
 
 @pytest.mark.parametrize(
     ("case", "name"),
-    [("momentum, decay, variances", "gradient descent"), ("noise", "feedback alignment")]
+    [("momentum, decay, variances", "gradient descent")]
     + [pytest.param(case, name, marks=SLOW) for case in VARIANTS for name in RULES],
 )
 def test_variants_are_exact_for_linear_neurons(case, name):
@@ -335,16 +335,16 @@ def test_minibatches_outputs_and_losses(name):
 
 @pytest.mark.parametrize("name", ["Hebb", *(pytest.param(n, marks=SLOW) for n in list(RULES)[:3])])
 def test_tanh_against_quadrature(name):
-    """On a grid; with two samples its spacing still shows. Sampled neurons within standard errors."""
+    """On the same grid to rounding; sampled neurons within standard errors of a fine one."""
     rule, options = RULES[name]
     network = {"weight_variances": (1.3, 0.8), "bias_variances": 0.2, "train_biases": True}
     options = {"activation": "tanh", "gamma0": 1.5, "eta": 0.1, "steps": 5, "momentum": 0.3, "decay": 0.2, **options}
-    exact = particle_reference.two_layer(K2, Y2, spacing=0.12, **network, **options)
     optimiser = wf.SGD(0.1, 5, momentum=0.3, weight_decay=0.2)
     settings = {"rule": rule, "activation": "tanh", "optimiser": optimiser, **network}
-    grid = solved(**settings)
+    grid = solved(theory=wf.TwoLayer(spacing=0.25), **settings)
     assert grid.attrs["method"] == "grid"
-    assert worst(differences(grid, exact)) < 1e-5
+    assert worst(differences(grid, particle_reference.two_layer(K2, Y2, spacing=0.25, **network, **options))) < 1e-11
+    exact = particle_reference.two_layer(K2, Y2, spacing=0.12, **network, **options)
     sampled = solved(theory=wf.TwoLayer(2**12, 6, method="sampled"), **settings)
     check_errors(sampled, differences(sampled, exact))
 
@@ -367,7 +367,8 @@ def test_tanh_numbers():
     np.testing.assert_allclose((gradients[0], gradients[10]), (0.464402902448, 0.171835868362), atol=1e-11)
 
 
-@pytest.mark.parametrize("name", ["feedback alignment", *(pytest.param(n, marks=SLOW) for n in RULES)])
+@SLOW
+@pytest.mark.parametrize("name", RULES)
 def test_relu_against_exact_cones(name):
     rule, options = RULES[name]
     exact = particle_reference.two_layer_relu(K2, Y2, gamma0=1.5, eta=0.1, steps=5, **options)
@@ -405,9 +406,11 @@ def test_against_the_conditioned_program(rule, activation):
         "test_feature_kernel",
         "test_alignment_kernel",
     ):
-        error = np.hypot(own.standard_error(name), other.standard_error(name))
+        # Errors from 6 replicas are uncertain: each is helped by those of all samples at its time.
+        square = own.standard_error(name) ** 2 + other.standard_error(name) ** 2
+        error = (square + square.mean([dim for dim in square.dims if dim != "time"])) ** 0.5
         difference = np.abs(own.mean(name) - other.mean(name))
-        assert float((difference - 4 * error).max()) <= 0.3 * float(error.max()) + 1e-9, name
+        assert float((difference - 4 * error).max()) <= 1e-9, name
 
 
 @SLOW
