@@ -268,8 +268,8 @@ def pair(activation, layers, rule, steps=10):
 @pytest.mark.parametrize(("activation", "layers", "rule"), PAIRS)
 def test_agrees_with_the_causal_solver(activation, layers, rule):
     problem = pair(activation, layers, rule)
-    causal = wf.solve(problem, wf.InfiniteWidth(1024, 6)).data
-    data = wf.solve(problem, wf.AlternatingMonteCarlo(2000, replicas=5, iterations=40, tolerance=0.0)).data
+    causal = wf.solve(problem, wf.InfiniteWidth(1024, 4)).data
+    data = wf.solve(problem, wf.AlternatingMonteCarlo(2000, replicas=4, iterations=30, settle=15, tolerance=0.0)).data
     for name in ("outputs", *KERNELS, "ntk"):
         agrees(data, name, causal[name].values, causal[f"{name}_error"].values, BIAS[activation])
 
