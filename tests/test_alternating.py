@@ -242,7 +242,7 @@ def test_one_hidden_layer():
 
 # Against the causal solver, which shares neither dynamics nor responses.
 
-PAIRS = [("tanh", 2, "fa 0.5"), ("relu", 2, "gd"), ("relu", 1, "dfa")]
+PAIRS = [("relu", 2, "fa 0.5"), ("relu", 2, "gd"), ("relu", 1, "dfa")]
 PAIRS += [
     slow(*pair)
     for pair in ((phi, layers, rule) for phi in ("tanh", "relu") for layers in (1, 2, 3) for rule in RULES)
@@ -268,8 +268,8 @@ def pair(activation, layers, rule, steps=10):
 @pytest.mark.parametrize(("activation", "layers", "rule"), PAIRS)
 def test_agrees_with_the_causal_solver(activation, layers, rule):
     problem = pair(activation, layers, rule)
-    causal = wf.solve(problem, wf.InfiniteWidth(1024, 6)).data
-    data = wf.solve(problem, wf.AlternatingMonteCarlo(2000, replicas=5, iterations=40, tolerance=0.0)).data
+    causal = wf.solve(problem, wf.InfiniteWidth(1024, 4)).data
+    data = wf.solve(problem, wf.AlternatingMonteCarlo(2000, replicas=4, iterations=30, settle=15, tolerance=0.0)).data
     for name in ("outputs", *KERNELS, "ntk"):
         agrees(data, name, causal[name].values, causal[f"{name}_error"].values, BIAS[activation])
 

@@ -209,15 +209,13 @@ class Equations(eqx.Module):
             feedback = above * order.pseudo[layer] if rule.kind == "feedback" else None
             mixed = above * dec[:, None] * order.aligned[layer] if rule.returns else None
             covariances = above * own * order.gradients[layer], feedback, mixed
-        return Surroundings(
-            None if first else below * own * features + self.biases[layer - 1] * (own if self.train_biases else 1.0),
-            *covariances,
-            forward,
-            backward,
-            rule.rho * echo_above * above * dec[None, :] * order.returned[layer - 1]
-            if rule.returns and not last
-            else None,
-        )
+        returned = None
+        if rule.returns and not last:
+            returned = rule.rho * echo_above * above * dec[None, :] * order.returned[layer - 1]
+        source = None
+        if not first:
+            source = below * own * features + self.biases[layer - 1] * (own if self.train_biases else 1.0)
+        return Surroundings(source, *covariances, forward, backward, returned)
 
     def outputs(self, order: Order) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
         """f and Delta (weighted) at all times, one after the other: the exact discrete form (BP22 App. M).
