@@ -118,11 +118,11 @@ def test_feedback_alignment_at_any_depth():
     exact, kernels = two_layer.solve_deep_feedback(times, hidden_layers=3, richness=1.2, correlation=0.4)
     errors = []
     for steps in (40, 80):
-        reference = linear_reference.feedback_recursion(
-            K1, [1.0], depth=3, gamma0=1.2, eta=1 / steps, steps=steps, rho=0.4
+        reference = linear_reference.sweep(
+            K1, [1.0], depth=3, gamma0=1.2, eta=1 / steps, steps=steps, rule="fa", rho=0.4
         )
-        features = [np.diag(k[:, 0, :, 0])[:: steps // 2] for k in reference[1]]
-        errors.append([np.abs(exact - reference[0][:: steps // 2, 0]).max(), np.abs(kernels.T - features).max()])
+        features = [np.diag(k[:, 0, :, 0])[:: steps // 2] for k in reference.features]
+        errors.append([np.abs(exact - reference.f[:: steps // 2, 0]).max(), np.abs(kernels.T - features).max()])
     np.testing.assert_allclose(np.log2(np.divide(*errors)), 1.0, atol=0.05)
     _, late = two_layer.solve_deep_feedback([0.0, 30.0], hidden_layers=3, richness=1.2, correlation=0.4)
     final = two_layer.final_deep_feedback(hidden_layers=3, richness=1.2, correlation=0.4)

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 import tomli_w
+from numpy.typing import NDArray
 
 from . import files
 from .data import DataSource, Samples
@@ -78,6 +80,20 @@ class Problem:
     def recorded_samples(self) -> int:
         """Number of training samples whose outputs and kernels are recorded."""
         return self.samples.samples if self.record.samples is None else self.record.samples
+
+    def batch_weights(self) -> NDArray[np.float64]:
+        """Weight of every sample, then of every test sample, in the loss of every step, and after the last; (T + 1, P).
+
+        Zero for samples that are not in the batch, and for test samples.
+        """
+        train, steps = self.samples.samples, self.optimiser.steps
+        weights = np.zeros((steps + 1, train + self.samples.test_samples))
+        rows = self.optimiser.batches(train)
+        if rows is None:
+            weights[:, :train] = self.loss.weight(train)
+        else:
+            np.put_along_axis(weights[:steps], rows, self.loss.weight(rows.shape[1]), axis=1)
+        return weights
 
     def exploded(self, loss: Any) -> Any:
         """Whether a loss is beyond all hope: 1e12 times that of an output of zero, or not a number."""

@@ -104,7 +104,7 @@ class Equations(eqx.Module):
     Args:
         inputs: coordinates with inputs inputs^T = K^x, training samples first.
         targets: y of all samples.
-        batches: weight in the loss of every sample in every step; 0 if it is not in the batch.
+        batches: 1 if a sample is in the batch of a step, else 0.
         weight: of a sample in the loss of a batch.
         decay: what is left of initial weights, dec(t).
         memory: what is left of the gradient of step s after t steps, mem(t, s).
@@ -143,7 +143,7 @@ class Equations(eqx.Module):
         return cls(
             inputs=jnp.asarray(np.concatenate([train, test])),
             targets=jnp.asarray(np.concatenate([samples.y, samples.y_test])[:, 0]),
-            batches=jnp.asarray(_batches(problem)),
+            batches=jnp.asarray(1.0 * (problem.batch_weights() != 0)),
             weight=jnp.asarray(problem.loss.weight(optimiser.batch_size or samples.samples)),
             decay=jnp.asarray(memory.initial),
             memory=jnp.asarray(memory.gradient),
@@ -236,18 +236,6 @@ class Equations(eqx.Module):
         numbers = jnp.arange(0, self.times * count, count)
         _, found = jax.lax.scan(step, jnp.zeros_like(order.readout), (numbers, *rows))
         return found[0].reshape(-1), found[1].reshape(-1)
-
-
-def _batches(problem: Problem) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    """1 for every sample that is used in a step; test samples and the time after the last step have none."""
-    train, test, steps = problem.samples.samples, problem.samples.test_samples, problem.optimiser.steps
-    chosen = problem.optimiser.batches(train)
-    used = np.zeros((steps + 1, train + test))
-    if chosen is None:
-        used[:steps, :train] = 1.0
-    else:
-        np.put_along_axis(used[:steps], chosen, 1.0, axis=1)
-    return used
 
 
 def nonlinearity(

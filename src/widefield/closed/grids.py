@@ -120,7 +120,7 @@ class DescentGrid(_Whole):
 
 
 class FeedbackGrid(_Whole):
-    """BP23 eqs. (61)-(65) with the corrections of the docs: k^l from Phi^{l-1} and k^{l-1}, Phi^l from k^l."""
+    """BP23 eqs. (61)-(65), with <g gt> where print has <g g>: k^l from Phi^{l-1} and k^{l-1}, Phi^l from k^l."""
 
     def __init__(self, setting: Setting, correlation: float, *, direct: bool) -> None:
         super().__init__(setting)

@@ -65,7 +65,7 @@ class Setting:
             kernel=x @ x.T / samples.dimension,
             targets=samples.y,
             loss=problem.loss,
-            batches=_batches(problem, optimiser, len(x)),
+            batches=problem.batch_weights(),
             memory=memory,
             weights=[memory.variance(v) for v in variances],
             biases=biases,
@@ -114,15 +114,3 @@ class Setting:
             )
         found[..., :train, :] = np.asarray(flat).reshape(targets.shape)
         return found
-
-
-def _batches(problem: Problem, optimiser: SGD, points: int) -> Floats:
-    """Weights of all samples in the loss of every step; in the last record, after all steps, nothing is trained."""
-    train = problem.samples.samples
-    weights = np.zeros((optimiser.steps + 1, points))
-    rows = optimiser.batches(train)
-    if rows is None:
-        weights[:, :train] = problem.loss.weight(train)
-    else:
-        np.put_along_axis(weights[:-1], rows, problem.loss.weight(rows.shape[1]), axis=1)
-    return weights

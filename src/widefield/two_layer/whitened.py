@@ -131,7 +131,7 @@ def _observed(at: Floats, states: Floats, gamma: float, y: float, rule: Learning
 
 
 def time_to_reach(outputs: ArrayLike, *, richness: float, target: float = 1.0) -> Floats:
-    """When gradient descent reaches an output f between 0 and the target (dmft: closed solution of BP22 App. F).
+    """When gradient descent reaches an output f between 0 and the target (BP22 App. F).
 
     2 t q = artanh[(1 + gamma_0^2 y f) / (q sqrt(1 + gamma_0^2 f^2))] - artanh(1/q),   q = sqrt(1 + gamma_0^2 y^2)
 
