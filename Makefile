@@ -42,6 +42,7 @@ bench: $(READY)
 	-$(MAKE) peer
 	$(BIN)/python benchmarks/finite_width.py
 	$(BIN)/python benchmarks/infinite_width.py
+	$(BIN)/python benchmarks/independent_solvers.py
 	$(BIN)/python benchmarks/static_kernels.py
 	$(BIN)/python benchmarks/empirical_kernels.py
 

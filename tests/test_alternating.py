@@ -259,7 +259,8 @@ def pair(activation, layers, rule, steps=10):
         network=wf.MLP(layers, activation, richness=1.0),
         data=wf.data.gram(kernel=[[1.0, 0.4], [0.4, 1.2]], y=[1.0, -0.7]),
         rule=RULES[rule][0],
-        optimiser=wf.SGD(0.12, steps),
+        # Hebb's rule feeds on itself: three ReLU layers explode at the rate of the others.
+        optimiser=wf.SGD(0.06 if rule == "hebb" else 0.12, steps),
         record=wf.Record(every=2, neurons=0),
     )
 
@@ -284,7 +285,9 @@ def test_sampling_bias_falls_with_the_number_of_samples():
     for samples in (1000, 4000, 16_000):
         data = wf.solve(problem, wf.AlternatingMonteCarlo(samples, replicas=8, tolerance=0.0)).data
         distances.append([relative(data[name], causal[name]) for name in ("outputs", "gradient_kernel", "ntk")])
-    assert np.all(np.array(distances[2]) < 0.5 * np.array(distances[0]))
+    few, many = np.array(distances)[[0, 2]]
+    assert few[0] < 0.005  # outputs are as good as their error bars from the start
+    assert np.all(many[1:] < 0.5 * few[1:])
 
 
 @pytest.mark.slow
