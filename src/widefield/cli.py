@@ -152,7 +152,7 @@ def _print_comparison(found: Comparison) -> None:
     from . import comparison
 
     names = [name for name in comparison.QUANTITIES if name in found.networks.data]
-    table = Table(title="largest distance from the networks over time", box=box.SIMPLE)
+    table = Table(title="largest distance from the networks over time", box=box.SIMPLE, padding=(0, 1, 0, 0))
     short = {"feature_kernel": "features", "gradient_kernel": "gradients"}
     for heading in ("", "loss", *(short.get(name, name) for name in names), "s"):
         table.add_column(heading, justify="right" if heading else "left", no_wrap=True)
