@@ -178,7 +178,7 @@ def check_gamma(gamma: Any) -> float:
 
 def block_layers(block: BlockLayer | Sequence[BlockLayer]) -> tuple[BlockLayer, ...]:
     """The layers as a tuple."""
-    layers = (block,) if isinstance(block, BlockLayer) else tuple(block)
+    layers = tuple(block) if isinstance(block, tuple | list) else (block,)
     if not layers or not all(isinstance(layer, BlockLayer) for layer in layers):
         raise InvalidInput("block must be a BlockLayer or several of them")
     return layers
@@ -237,8 +237,10 @@ def _kernels(single: SingleInput, K: float, depth: int, gamma: float, layers: Se
             row.append(layer.C_b + layer.C_W * float(single.square(row[-1])))
         rows.append(row[:-1])
         K = row[-1] + gamma**2 * K
-        if not np.isfinite(K):
-            raise InvalidInput(f"the kernel is infinite at layer {index + 2}: take smaller C_b, C_W or depth")
+        if not 1e-100 < K < 1e100:
+            raise InvalidInput(
+                f"K = {K:g} at layer {index + 2}: nearer to criticality or with fewer layers it stays finite"
+            )
     return list(np.array(rows).T)
 
 
