@@ -24,7 +24,8 @@ from widefield.effective.residual import (
     residual_flow,
     susceptibilities,
 )
-from widefield.effective.residual_sampler import sample_residual
+from widefield.effective.residual_inputs import residual_inputs_flow
+from widefield.effective.residual_sampler import sample_residual, sample_residual_inputs
 from widefield.effective.single_input import SingleInput
 from widefield.errors import InvalidInput
 
@@ -321,6 +322,64 @@ def test_kernels_of_several_inputs():
     assert np.diagonal(relu[1]) == pytest.approx(np.diagonal(first))
 
 
+TWO = np.array([[1.0, 0.4], [0.4, 0.7]])
+
+
+@pytest.mark.parametrize("activation", ["relu", "swish"])
+def test_several_inputs_contain_each_one(activation):
+    layer = BlockLayer(0.1, 1.5)
+    flow = residual_inputs_flow(activation, TWO, 3, -0.6, layer)
+    np.testing.assert_allclose(flow.K, kernel_flow(activation, TWO, 3, -0.6, layer), rtol=1e-10)
+    for a in (0, 1):
+        single = residual_flow(activation, TWO[a, a], 3, -0.6, layer)
+        np.testing.assert_allclose(flow.three_point[:, a, a, a], single.three_point, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(flow.vertex[:, a, a, a, a], single.vertex, rtol=1e-9)
+    for turned in (flow.vertex.transpose(0, 2, 1, 3, 4), flow.vertex.transpose(0, 3, 4, 1, 2)):
+        np.testing.assert_allclose(flow.vertex, turned, rtol=1e-12)
+
+
+def check_linear(K, depth):
+    wick = np.einsum("ac,bd->abcd", K, K) + np.einsum("ad,bc->abcd", K, K)
+    for gamma in (0.0, 0.6):
+        flow = residual_inputs_flow("linear", K, depth, gamma, BlockLayer(0.0, 1 - gamma**2))
+        for layer in range(depth):
+            np.testing.assert_allclose(flow.K[layer], K, rtol=1e-11)
+            np.testing.assert_allclose(flow.vertex[layer], layer * (1 - gamma**4) * wick, rtol=1e-8, atol=1e-11)
+        assert np.abs(flow.three_point).max() < 1e-11
+
+
+def test_linear_networks_seen_by_two_inputs():
+    """No skip: V_(12)(34) = (l - 1)(K_13 K_24 + K_14 K_23) exactly. With one: the same times 1 - gamma^4."""
+    check_linear(TWO, 3)
+
+
+@pytest.mark.slow
+def test_linear_networks_seen_by_three_inputs():
+    check_linear(np.array([[1.0, 0.4, -0.2], [0.4, 0.7, 0.1], [-0.2, 0.1, 1.5]]), 3)
+
+
+def compare_inputs(activation, gamma, layer, networks):
+    flow = residual_inputs_flow(activation, TWO, 3, gamma, layer)
+    small, large = (
+        sample_residual_inputs(activation, TWO, 3, gamma, layer, width=n, networks=networks, seed=n) for n in (64, 128)
+    )
+    for name in ("three_point", "vertex"):
+        extrapolated = 2 * getattr(large, name) - getattr(small, name)
+        error = np.hypot(2 * getattr(large, name + "_error"), getattr(small, name + "_error"))
+        assert np.all(np.abs(extrapolated - getattr(flow, name)) < 4 * error), name
+    assert np.all(np.abs(large.kernel - flow.K) < 4 * large.kernel_error + 5 / large.width)
+
+
+def test_drawn_networks_seen_by_two_inputs():
+    compare_inputs("relu", 0.5, BlockLayer(0.1, 1.5), 3000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("activation", "gamma"), [("relu", 0.7), ("swish", 0.6), ("tanh", -0.5)])
+def test_many_drawn_networks_seen_by_two_inputs(activation, gamma):
+    compare_inputs(activation, gamma, BlockLayer(0.1, 1.5), 60_000)
+
+
 PLAIN = BlockLayer(0.0, 1.0)
 BAD = [
     lambda: residual_flow("tanh", math.nan, 3, 0.5, PLAIN),
@@ -344,6 +403,12 @@ BAD = [
     lambda: block_strength(0.0, 1.0, 0.0, 0.5),
     lambda: measured_strength(np.ones(3), np.ones(4), 0.5),
     lambda: kernel_flow("relu", np.ones((2, 3)), 3, 0.5, PLAIN),
+    lambda: residual_inputs_flow("relu", np.ones((2, 2)), 3, 0.5, PLAIN),
+    lambda: residual_inputs_flow("relu", np.ones(2), 3, 0.5, PLAIN),
+    lambda: residual_inputs_flow("relu", np.eye(2), 3, 0.5, (PLAIN, PLAIN)),
+    lambda: residual_inputs_flow("relu", np.eye(2), 3, -1.5, PLAIN),
+    lambda: sample_residual_inputs("relu", np.eye(2), 3, 0.5, PLAIN, width=1, networks=10),
+    lambda: sample_residual_inputs("relu", [[math.nan]], 3, 0.5, PLAIN, width=4, networks=10),
     lambda: sample_residual("relu", 1.0, 3, 0.5, PLAIN, width=-4, networks=10),
     lambda: sample_residual("relu", 1.0, 3, 0.5, PLAIN, width=4, networks=1),
     lambda: sample_residual("relu", 1.0, 3, 0.5, PLAIN, width=4, networks=10, seed=-1),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,3 +110,70 @@ def _estimate(sums: Floats, n: int) -> ResidualSample:
     for quantity in (kernel, skewed, covariance):
         values += [quantity.mean(1), quantity.std(1, ddof=1) / np.sqrt(networks)]
     return ResidualSample(n, networks, *values)
+
+
+@dataclass(frozen=True)
+class InputsSample:
+    """Estimates for several inputs, with the axes of `InputsFlow`, and their standard errors."""
+
+    width: int
+    networks: int
+    kernel: Floats
+    kernel_error: Floats
+    three_point: Floats
+    three_point_error: Floats
+    vertex: Floats
+    vertex_error: Floats
+
+
+def sample_residual_inputs(
+    activation: str | Activation,
+    first_kernel: Any,
+    depth: int,
+    gamma: float,
+    layer: BlockLayer,
+    *,
+    width: int,
+    networks: int,
+    seed: int = 0,
+) -> InputsSample:
+    """Draw networks that see several inputs: given a layer, the neurons of the block are normal with the same metric.
+
+    All networks are held in memory at once.
+    """
+    s, gamma, K = get(activation), check_gamma(gamma), check.array("first_kernel", first_kernel, ndim=2)
+    n, total = check.integer("width", width, least=2), check.integer("networks", networks, least=2)
+    generator = np.random.default_rng(check.integer("seed", seed))
+    check.memory("networks", 6 * 8 * total * n * len(K), "draw fewer networks")
+    z = generator.standard_normal((total, n, len(K))) @ _root(K).T
+    found = [_tensors(z)]
+    for _ in range(check.integer("depth", depth, least=1) - 1):
+        with double_precision():
+            features = np.asarray(s(z))
+        metric = layer.C_b + layer.C_W * np.swapaxes(features, 1, 2) @ features / n
+        z = generator.standard_normal(z.shape) @ np.swapaxes(_root(metric), 1, 2) + gamma * z
+        found.append(_tensors(z))
+    kinds = [np.stack(values) for values in zip(*found, strict=True)]
+    return InputsSample(n, total, *(values[:, i] for values in kinds for i in (0, 1)))
+
+
+def _root(metric: Floats) -> Floats:
+    """A factor L with L L^T = metric, which may be singular."""
+    values, vectors = np.linalg.eigh(metric)
+    root: Floats = vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]
+    return root
+
+
+def _tensors(z: Floats) -> list[Floats]:
+    """Mean and standard error over networks of z z, n z z z and n (z z)(z z) between different neurons."""
+    n, inputs = z.shape[1:]
+    kernel = np.swapaxes(z, 1, 2) @ z / n
+    y = (z[:, :, :, None] * z[:, :, None, :] - kernel.mean(0)).reshape(len(z), n, inputs**2)
+    sums, ones = y.sum(1), z.sum(1)
+    three = (sums[:, :, None] * ones[:, None, :] - np.swapaxes(y, 1, 2) @ z) / (n - 1)
+    four = (sums[:, :, None] * sums[:, None, :] - np.swapaxes(y, 1, 2) @ y) / (n - 1)
+    shapes = ((inputs,) * 2, (inputs,) * 3, (inputs,) * 4)
+    return [
+        np.stack([values.mean(0), values.std(0, ddof=1) / np.sqrt(len(z))]).reshape(2, *shape)
+        for values, shape in zip((kernel, three, four), shapes, strict=True)
+    ]
