@@ -174,6 +174,14 @@ def test_deep_lopsided():
     assert flow.three_point[-1] / flow.K[-1] ** 2 == pytest.approx(3 * gamma * (1 + gamma) * 0.6, rel=0.01)
 
 
+@pytest.mark.parametrize(("K", "C_W"), [(0.5, 1.2), pytest.param(1e5, 1e5, marks=pytest.mark.slow)])
+def test_deep_flows_use_an_accurate_rule(K, C_W):
+    """Deep flows of smooth activations take a fixed rule, unless the kernel is too large for it."""
+    deep, shallow = (residual_flow("tanh", K, depth, 0.5, BlockLayer(0.1, C_W)) for depth in (101, 12))
+    np.testing.assert_allclose(deep.K[:12], shallow.K, rtol=1e-11)
+    np.testing.assert_allclose(deep.vertex[:12], shallow.vertex, rtol=1e-8)
+
+
 def test_optimal_gamma():
     for name, ratio, expected in (
         ("tanh", 0.12, 0.0),

@@ -65,7 +65,7 @@ class OptimalDepth(Optimum):
 
 
 def critical_point(activation: str | Activation) -> CriticalPoint:
-    """Critical initialisation of the plain network: scale-invariant, K* = 0 or half-stable, PDLT section 5.
+    """Critical initialisation of the plain network: scale-invariant, K* = 0 or half-stable, PDLT chapter 5.
 
     Half-stable ones solve chi_perp / chi_par = 1 for K*; then C_W = 1 / <s'^2> and C_b = K* - C_W <s^2>.
     """
@@ -273,7 +273,7 @@ def _critical_point(activation: Activation) -> CriticalPoint:
         C_b = K - C_W * float(single.square(K))
         if C_b >= 0:
             return CriticalPoint("half-stable", C_b, C_W, K)
-    raise InvalidInput(f"{activation.name} has no critical initialisation (PDLT section 5.3)")
+    raise InvalidInput(f"{activation.name} has no critical initialisation (PDLT chapter 5)")
 
 
 def _equal_susceptibilities(single: SingleInput) -> list[float]:
