@@ -272,7 +272,7 @@ def _is_scale_invariant(activation: Activation) -> bool:
         sides = [np.asarray(activation(side * size)) / (side * size) for side in (1.0, -1.0)]
         origin = float(activation(np.float64(0.0)))
     scale = max(np.abs(side).max() for side in sides)
-    return origin == 0 and scale > 0 and all(bool(np.ptp(side) <= 1e-12 * scale) for side in sides)
+    return origin == 0 and 0 < scale < np.inf and all(bool(np.ptp(side) <= 1e-12 * scale) for side in sides)
 
 
 def _discontinuity(activation: Activation) -> tuple[float, float] | None:
@@ -311,6 +311,8 @@ def _explain(
 
 def _ratio_in_words(kernels: Floats, values: Floats) -> str:
     """What chi_par / chi_perp does over the range that was searched."""
+    if len(kernels) == 1:
+        return f"chi_par / chi_perp = 1 / Rcrit is {1 - values[0]:.6g} at every K, never 1"
     low, high = 1 - values.max(), 1 - values.min()
     side = "stays below" if high < 1 else "stays above" if low > 1 else "comes near"
     return (

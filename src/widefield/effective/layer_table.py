@@ -31,6 +31,9 @@ _NODES = (64, 256, 1024)
 _TOLERANCE = 1e-11
 """Allowed error of the averages, each relative to a positive one of its dimension."""
 
+_PIECES = (32, 1024)
+"""Layers in one call of the compiled loop."""
+
 _LARGEST = 1e100
 """A kernel beyond this is taken to explode."""
 
@@ -66,7 +69,9 @@ def layer_table(
     C_b = per_layer("bias_variance", bias_variance, depth)
     C_W = per_layer("weight_variance", weight_variance, depth)
     found = None
-    if activation.homogeneity is None and not activation.kinks and depth > 1 and len(start):
+    if activation.homogeneity is not None:
+        found = _closed(activation, activation.homogeneity, start, C_b, C_W)
+    elif not activation.kinks and depth > 1 and len(start):
         found = _compiled(activation, start, C_b, C_W)
     kernels, averages = found or _layer_by_layer(activation, start, C_b, C_W)
     return LayerTable(kernels, averages, from_moments(averages, kernels[:-1], C_b[:, None], C_W[:, None]))
@@ -92,6 +97,16 @@ def _layer_by_layer(activation: Activation, start: Floats, C_b: Floats, C_W: Flo
     return np.array(kernels), _stack(rows, len(start))
 
 
+def _closed(activation: Activation, q: int, start: Floats, C_b: Floats, C_W: Floats) -> tuple[Floats, Moments]:
+    """g(K) = g(1) K^q."""
+    g = float(moments(activation, 1.0).square)
+    kernels = [start]
+    for layer, (bias, weight) in enumerate(zip(C_b, C_W * g, strict=True), start=2):
+        with np.errstate(over="ignore"):
+            kernels.append(_finite(bias + weight * kernels[-1] ** q, layer))
+    return np.array(kernels), moments(activation, np.array(kernels)[:-1])
+
+
 def _finite(kernel: Floats, layer: int) -> Floats:
     if not (kernel < _LARGEST).all():
         raise InvalidInput(f"the kernel exceeds {_LARGEST:g} at layer {layer}: reduce the variances or the depth")
@@ -110,15 +125,32 @@ def _compiled(activation: Activation, start: Floats, C_b: Floats, C_W: Floats) -
     for nodes in _NODES:
         x = np.linspace(-_REACH, _REACH, 2 * nodes + 1)
         weights = np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi) * (_REACH / nodes)
-        with double_precision():
-            rest, table = _loop(activation, start, C_b, C_W, x, weights)
-        kernels = np.concatenate([start[None], np.asarray(rest)])
+        rest, table = _in_pieces(activation, start, C_b, C_W, x, weights)
+        kernels = np.concatenate([start[None], rest])
         if not (kernels < _LARGEST).all():
             return None
-        averages = Moments(*np.moveaxis(np.asarray(table), 1, 0))
+        averages = Moments(*np.moveaxis(table, 1, 0))
         if _accurate(activation, kernels[:-1], averages):
             return kernels, averages
     return None
+
+
+def _in_pieces(
+    activation: Activation, start: Floats, C_b: Floats, C_W: Floats, x: Floats, weights: Floats
+) -> tuple[Floats, Floats]:
+    """Run the loop in pieces of two lengths, for numbers of inputs that are powers of 2, so as to compile rarely."""
+    inputs, depth = len(start), len(C_b)
+    K = np.append(start, np.full((1 << (inputs - 1).bit_length()) - inputs, start[0]))
+    kernels, tables, done = [], [], 0
+    while done < depth:
+        length = _PIECES[1] if depth - done >= _PIECES[1] else _PIECES[0]
+        bias, weight = (np.append(c, np.zeros(_PIECES[1]))[done : done + length] for c in (C_b, C_W))
+        with double_precision():
+            following, table = _loop(activation, K, bias, weight, x, weights)
+        kernels.append(np.asarray(following))
+        tables.append(np.asarray(table))
+        K, done = kernels[-1][-1], done + length
+    return np.concatenate(kernels)[:depth, :inputs], np.concatenate(tables)[:depth, :, :inputs]
 
 
 @partial(jax.jit, static_argnums=0)
@@ -155,15 +187,11 @@ def _accurate(activation: Activation, kernels: Floats, found: Moments) -> bool:
     except InvalidInput:
         return False
     size = exact.slope_square + np.abs(exact.square_slope)
-    allowed = Moments(
-        exact.square, size, size / np.where(K > 0, K, 1.0), size, size / np.where(K > 0, K, 1.0), exact.fourth
-    )
-    return all(
-        bool(
-            np.all(
-                np.abs(getattr(found, f.name).ravel()[where] - getattr(exact, f.name))
-                <= _TOLERANCE * getattr(allowed, f.name)
-            )
-        )
-        for f in fields(Moments)
-    )
+    by_kernel = size / np.where(K > 0, K, 1.0)
+    allowed = Moments(exact.square, size, by_kernel, size, by_kernel, exact.fourth)
+
+    def close(name: str) -> bool:
+        error = np.abs(getattr(found, name).ravel()[where] - getattr(exact, name))
+        return bool(np.all(error <= _TOLERANCE * getattr(allowed, name)))
+
+    return all(close(field.name) for field in fields(Moments))

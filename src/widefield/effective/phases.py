@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
-from scipy.interpolate import CubicHermiteSpline
+from scipy.interpolate import CubicSpline
 
 from .. import check
 from ..activations import Activation, get
@@ -121,7 +121,7 @@ def _refine(single: SingleInput, weight: Floats, bias: Floats, grid: Floats, g: 
     """Bisect an interpolant between neighbours on the grid, then take Newton steps with exact averages."""
     if not len(weight):
         return np.zeros(0)
-    spline = CubicHermiteSpline(np.log(grid), g, grid * _slope(single, grid))
+    spline = CubicSpline(np.log(grid), g)
     left, right = np.log(grid[low]), np.log(grid[low + 1])
     rising = bias + weight * g[low] - grid[low] > 0
     for _ in range(50):
