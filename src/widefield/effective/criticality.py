@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
+import jax
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from .. import check
 from ..activations import Activation, get
+from ..activations.activation import Elementwise
 from ..errors import InvalidInput
 from ..gaussian import average
 from ..precision import double_precision
@@ -171,8 +173,14 @@ def _difference(single: SingleInput, K: Floats) -> Floats:
         return np.asarray((slope - activation.homogeneity * g) * K ** (activation.homogeneity - 1.0))
     if activation.kinks:
         return np.asarray(single.slope_square(K) - single.square_slope(K))
+    return -average(_with_curvature(activation), K, kinks=())
+
+
+@cache
+def _with_curvature(activation: Activation) -> Elementwise:
+    """s s'', compiled as one function."""
     function, second = activation.derivative(0), activation.derivative(2)
-    return -average(lambda z: function(z) * second(z), K, kinks=())
+    return jax.jit(lambda z: function(z) * second(z))
 
 
 def _scan(single: SingleInput) -> tuple[Floats, Floats]:

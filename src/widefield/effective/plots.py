@@ -41,11 +41,18 @@ def phase_diagram_plot(diagram: xr.Dataset, axes: Axes | None = None) -> Axes:
     if min(chi.shape) > 1 and np.nanmin(log) < 0 < np.nanmax(log):
         axes.contour(x, y, log, levels=[0.0], colors="k", linewidths=0.8)
     _mark_points(axes, diagram.attrs["activation"], x, y)
-    if exploding.any():
-        row, column = np.argwhere(exploding).mean(axis=0).astype(int)
-        axes.text(x[column], y[row], "no finite $K^\\star$", ha="center", va="center", fontsize="small", color="0.3")
+    _name_phases(axes, x, y, phase)
     axes.set(xlabel=r"$C_W$", ylabel=r"$C_b$", title=diagram.attrs["activation"])
     return axes
+
+
+def _name_phases(axes: Axes, x: Floats, y: Floats, phase: NDArray[np.int_]) -> None:
+    """Write the name of every phase that fills a good part of the frame into its middle."""
+    for name in ("ordered", "chaotic", "exploding"):
+        where = np.argwhere(phase == PHASES.index(name))
+        if len(where) > 0.08 * phase.size:
+            row, column = np.median(where, axis=0).astype(int)
+            axes.text(x[column], y[row], name, ha="center", va="center", fontsize="small", color="0.25")
 
 
 def _mark_points(axes: Axes, activation: str, x: Floats, y: Floats) -> None:
