@@ -291,6 +291,7 @@ def test_softplus_at_zero_is_unstable_only():
     np.testing.assert_allclose([point.weight_variance, point.curvature], [4, 3 / 16], rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_shifted_tanh_beyond_its_stable_range():
     """a1 = 9 t^2 - 2 > 0 from t^2 = 2/9 on; beyond t^2 = 1/4 Rcrit starts below 1 and must come back."""
     c = math.atanh(math.sqrt(0.4))
@@ -352,7 +353,9 @@ def test_flow_of_many_inputs_equals_one_at_a_time():
             np.testing.assert_allclose(together[name][:, i], alone[name][:, 0], atol=1e-12)
 
 
-@pytest.mark.parametrize("activation", ["gelu", pytest.param(swish(5.0), marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "activation", ["tanh", *(pytest.param(a, marks=pytest.mark.slow) for a in ("gelu", swish(5.0)))]
+)
 def test_compiled_flow_equals_adaptive_quadrature(activation):
     table = layer_table(activation, [0.5, 30.0], 5, 0.2, 1.9)
     exact = moments(activation, table.kernel[:-1])
@@ -554,7 +557,7 @@ def test_fine_tuned():
     np.testing.assert_allclose(flow["kernel"][-1, 0] * math.sqrt(4096), zero.fine_tuned_coefficient, rtol=0.03)
 
 
-@pytest.mark.parametrize(("name", "side"), [("gelu", 1), ("swish", -1)])
+@pytest.mark.parametrize(("name", "side"), [("gelu", 1), pytest.param("swish", -1, marks=pytest.mark.slow)])
 def test_half_stable_flow(name, side):
     """On the attracting side 1 / (K - K*) grows by -a in every layer, as 1 / (-a l) says; V grows by S(K*)."""
     point = critical_point(name)

@@ -247,12 +247,9 @@ def _at(single: SingleInput, K: float) -> CriticalPoint | Rejected:
 def _at_zero(single: SingleInput) -> tuple[list[CriticalPoint], list[Rejected]]:
     """K* = 0 needs s(0) = 0 and a slope there, PDLT eq. (5.90)."""
     activation = single.activation
-    with double_precision():
-        left, right = (float(activation.derivative(1)(np.float64(side * _TINY))) for side in (-1, 1))
     kinked = 0.0 in activation.kinks
-    s = (float("nan"),) * 6 if kinked else taylor_coefficients(activation)
-    slope = (left**2 + right**2) / 2 if kinked else s[1] ** 2
-    value = taylor_coefficients(activation, 1)[0]
+    s = taylor_coefficients(activation, 1 if kinked else 4)
+    value, slope = s[0], _slope_square_at_zero(activation) if kinked else s[1] ** 2
     if slope < 1e-24:
         return [], []
     if abs(value) > 1e-14:
@@ -263,6 +260,14 @@ def _at_zero(single: SingleInput) -> tuple[list[CriticalPoint], list[Rejected]]:
     stable = _grows(single, 1 / slope) < 0 if kinked or abs(first) < 1e-13 else first < 0
     stability = "stable" if stable else "unstable"
     return [CriticalPoint(activation, "zero-kernel", 0.0, 0.0, 1 / slope, stability, first)], []
+
+
+def _slope_square_at_zero(activation: Activation) -> float:
+    """The limit of <s'^2> at K -> 0 where the slopes on the two sides of 0 differ."""
+    slope = activation.derivative(1)
+    with double_precision():
+        left, right = (float(slope(np.float64(side * _TINY))) for side in (-1, 1))
+    return (left**2 + right**2) / 2
 
 
 def _grows(single: SingleInput, C_W: float) -> float:
