@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import jax
 import numpy as np
@@ -121,13 +122,13 @@ def criticality(activation: str | Activation) -> Criticality:
     return _criticality(get(activation))
 
 
-def critical_ratio(activation: str | Activation, kernel: object) -> Floats:
+def critical_ratio(activation: str | Activation, kernel: Any) -> Floats:
     """Rcrit(K) = chi_perp / chi_par = <s'^2> / g'(K), PDLT eq. (5.73); elementwise in K > 0.
 
     >>> round(float(critical_ratio("monomial(2)", 1.0)), 12)
     0.666666666667
     """
-    K = check.array("kernel", kernel)  # type: ignore[arg-type]
+    K = check.array("kernel", kernel)
     if (K <= 0).any():
         raise InvalidInput(f"kernel = {K.min():g} must be > 0")
     single = SingleInput.of(activation)
@@ -250,6 +251,10 @@ def _at_zero(single: SingleInput) -> tuple[list[CriticalPoint], list[Rejected]]:
     kinked = 0.0 in activation.kinks
     s = taylor_coefficients(activation, 1 if kinked else 4)
     value, slope = s[0], _slope_square_at_zero(activation) if kinked else s[1] ** 2
+    if not np.isfinite([*s, slope]).all():
+        raise InvalidInput(
+            f"{activation.name} or a derivative is not finite at z = 0; if it has a kink there, declare it"
+        )
     if slope < 1e-24:
         return [], []
     if abs(value) > 1e-14:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,9 @@ PHASES = ("ordered", "critical", "chaotic", "exploding")
 
 _DECADES = (-6, 6)
 _PER_DECADE = 24
+
+_NEARLY = 1e-2
+"""How far from chi_par = 1 a fixed point is well-conditioned."""
 
 
 def phase_diagram(
@@ -122,18 +126,27 @@ def _refine(single: SingleInput, weight: Floats, bias: Floats, grid: Floats, g: 
     if not len(weight):
         return np.zeros(0)
     spline = CubicSpline(np.log(grid), g)
-    left, right = np.log(grid[low]), np.log(grid[low + 1])
-    rising = bias + weight * g[low] - grid[low] > 0
-    for _ in range(50):
-        middle = (left + right) / 2
-        above = (bias + weight * spline(middle) - np.exp(middle) > 0) == rising
-        left, right = np.where(above, middle, left), np.where(above, right, middle)
-    K = np.exp((left + right) / 2)
+    left, right = grid[low], grid[low + 1]
+    K = _bisect(lambda K: spline(np.log(K)), weight, bias, left, right)
     for _ in range(2):
         slope = 1 - weight * _slope(single, K)
-        step = (bias + weight * single.square(K) - K) / np.where(np.abs(slope) > 1e-3, slope, np.inf)
-        K = np.clip(K + step, grid[low], grid[low + 1])
+        step = (bias + weight * single.square(K) - K) / np.where(np.abs(slope) > _NEARLY, slope, np.inf)
+        K = np.clip(K + step, left, right)
+    # Near chi_par = 1 a small error of g is a large one of K*: no interpolant and no Newton step will do.
+    near = np.abs(slope) <= 2 * _NEARLY
+    if near.any():
+        K[near] = _bisect(single.square, weight[near], bias[near], left[near], right[near])
     return np.asarray(K)
+
+
+def _bisect(g: Callable[[Floats], Floats], weight: Floats, bias: Floats, left: Floats, right: Floats) -> Floats:
+    """The root of C_b + C_W g(K) - K between `left` and `right`, where the signs differ."""
+    rising = bias + weight * g(left) - left > 0
+    for _ in range(46):
+        middle = (left + right) / 2
+        before = (bias + weight * g(middle) - middle > 0) == rising
+        left, right = np.where(before, middle, left), np.where(before, right, middle)
+    return np.asarray((left + right) / 2)
 
 
 def _slope(single: SingleInput, K: Floats) -> Floats:
