@@ -268,7 +268,7 @@ def test_swish_scales(beta):
         ("softplus", "stays above 1"),
         ("monomial(2)", "is 1.5 at every K"),
         ("monomial(60)", "1.98333"),
-        ("cos", "stays below 1"),
+        pytest.param("cos", "stays below 1", marks=pytest.mark.slow),
         (SOFTPLUS_AT_ZERO, "unstable"),
         (Activation("raised_tanh", lambda z: jnp.tanh(z) + 0.5), "C_b = -0.25 < 0"),
         (Activation("moved_tanh", lambda z: jnp.tanh(z + 0.5)), "stays below 1"),
@@ -359,7 +359,7 @@ def test_renormalised_flow():
 
 
 def test_flow_of_many_inputs_equals_one_at_a_time():
-    kernels = np.array([0.0, 0.3, 20.0])
+    kernels = np.array([0.0, 0.3, 3.0])
     together = single_flow("tanh", kernels, 12, bias_variance=0.1, weight_variance=1.5)
     for i, kernel in enumerate(kernels):
         alone = single_flow("tanh", kernel, 12, bias_variance=0.1, weight_variance=1.5)
@@ -367,9 +367,7 @@ def test_flow_of_many_inputs_equals_one_at_a_time():
             np.testing.assert_allclose(together[name][:, i], alone[name][:, 0], atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    "activation", ["tanh", *(pytest.param(a, marks=pytest.mark.slow) for a in ("gelu", swish(5.0)))]
-)
+@pytest.mark.parametrize("activation", [pytest.param(a, marks=pytest.mark.slow) for a in ("tanh", "gelu", swish(5.0))])
 def test_compiled_flow_equals_adaptive_quadrature(activation):
     table = layer_table(activation, [0.5, 30.0], 5, 0.2, 1.9)
     exact = moments(activation, table.kernel[:-1])
@@ -615,7 +613,8 @@ def test_fine_tuned():
     np.testing.assert_allclose(flow["kernel"][-1, 0] * math.sqrt(4096), zero.fine_tuned_coefficient, rtol=0.03)
 
 
-@pytest.mark.parametrize(("name", "side"), [("gelu", 1), pytest.param("swish", -1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("name", "side"), [("gelu", 1), ("swish", -1)])
+@pytest.mark.slow
 def test_half_stable_flow(name, side):
     """On the attracting side 1 / (K - K*) grows by -a in every layer, as 1 / (-a l) says; V grows by S(K*)."""
     point = critical_point(name)

@@ -138,9 +138,9 @@ def _compiled(activation: Activation, start: Floats, C_b: Floats, C_W: Floats) -
 def _in_pieces(
     activation: Activation, start: Floats, C_b: Floats, C_W: Floats, x: Floats, weights: Floats
 ) -> tuple[Floats, Floats]:
-    """Run the loop in pieces of two lengths, for numbers of inputs that are powers of 2, so as to compile rarely."""
+    """Run the loop in pieces of two lengths, for 4, 8, 16, ... inputs, so as to compile rarely."""
     inputs, depth = len(start), len(C_b)
-    K = np.append(start, np.full((1 << (inputs - 1).bit_length()) - inputs, start[0]))
+    K = np.append(start, np.full(max(4, 1 << (inputs - 1).bit_length()) - inputs, start[0]))
     kernels, tables, done = [], [], 0
     while done < depth:
         length = _PIECES[1] if depth - done >= _PIECES[1] else _PIECES[0]
