@@ -47,11 +47,13 @@ def phase_diagram_plot(diagram: xr.Dataset, axes: Axes | None = None) -> Axes:
 
 
 def _name_phases(axes: Axes, x: Floats, y: Floats, phase: NDArray[np.int_]) -> None:
-    """Write the name of every phase that fills a good part of the frame into its middle."""
+    """Write the name of every phase into its middle, where it is wide enough to hold it."""
     for name in ("ordered", "chaotic", "exploding"):
-        where = np.argwhere(phase == PHASES.index(name))
-        if len(where) > 0.08 * phase.size:
-            row, column = np.median(where, axis=0).astype(int)
+        inside = phase == PHASES.index(name)
+        if not inside.any():
+            continue
+        row, column = np.median(np.argwhere(inside), axis=0).astype(int)
+        if inside[row].mean() > 0.2:
             axes.text(x[column], y[row], name, ha="center", va="center", fontsize="small", color="0.25")
 
 
