@@ -1,0 +1,197 @@
+"""Averages of every layer along the flow of a single input's kernel: the one table that all its flows read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+
+from .. import check
+from ..activations import Activation, get
+from ..errors import InvalidInput
+from ..gaussian.averages import check_variance
+from ..precision import double_precision
+from .moments import Moments, moments
+from .susceptibilities import Susceptibilities, from_moments
+
+Floats = NDArray[np.float64]
+
+_REACH = 10.0
+"""The trapezoidal rule ends at this many standard deviations."""
+
+_NODES = (64, 256, 1024)
+"""Nodes on either side of 0 that are tried in turn."""
+
+_TOLERANCE = 1e-11
+"""Allowed error of the averages, each relative to a positive one of its dimension."""
+
+_PIECES = (32, 1024)
+"""Layers in one call of the compiled loop."""
+
+_LARGEST = 1e100
+"""A kernel beyond this is taken to explode."""
+
+
+@dataclass(frozen=True)
+class LayerTable:
+    """Kernels K^(1), ..., K^(L) of inputs (axis 1) and, for all layers (axis 0) but the last, what they do next."""
+
+    kernel: Floats
+    """(depth, inputs)."""
+
+    moments: Moments
+    """Averages at K^(1), ..., K^(L-1)."""
+
+    susceptibilities: Susceptibilities
+    """The same with the variances of the layer that follows."""
+
+
+def layer_table(
+    activation: str | Activation, kernel: Any, depth: int, bias_variance: Any = 0.0, weight_variance: Any = 1.0
+) -> LayerTable:
+    """Iterate K^(l+1) = C_b + C_W g(K^(l)), PDLT eq. (5.4), from K^(1) = `kernel` (a vector: one entry an input).
+
+    Variances are numbers or one for each of the layers 2, ..., `depth`. Smooth activations take a trapezoidal rule,
+    which converges exponentially, inside one compiled loop, checked against adaptive quadrature; others adaptive
+    quadrature in every layer; homogeneous ones closed forms.
+    """
+    activation = get(activation)
+    start = np.atleast_1d(check_variance("kernel", check.array("kernel", kernel)))
+    if start.ndim != 1:
+        raise InvalidInput(f"kernel has shape {start.shape}; it must be a number or a vector")
+    depth = check.integer("depth", depth, least=1)
+    C_b = per_layer("bias_variance", bias_variance, depth)
+    C_W = per_layer("weight_variance", weight_variance, depth)
+    found = None
+    if activation.homogeneity is not None:
+        found = _closed(activation, activation.homogeneity, start, C_b, C_W)
+    elif not activation.kinks and depth > 1 and len(start):
+        found = _compiled(activation, start, C_b, C_W)
+    kernels, averages = found or _layer_by_layer(activation, start, C_b, C_W)
+    return LayerTable(kernels, averages, from_moments(averages, kernels[:-1], C_b[:, None], C_W[:, None]))
+
+
+def per_layer(name: str, value: Any, depth: int) -> Floats:
+    """Return a value >= 0 for each of the layers 2, ..., depth."""
+    values = check.array(name, value)
+    if values.ndim > 1 or (values.ndim == 1 and len(values) != depth - 1):
+        raise InvalidInput(
+            f"{name} has shape {values.shape}; it must be a number or have depth - 1 = {depth - 1} entries"
+        )
+    if (values < 0).any():
+        raise InvalidInput(f"{name} = {values.min():g} must be >= 0")
+    return np.array(np.broadcast_to(values, (depth - 1,)))
+
+
+def _layer_by_layer(activation: Activation, start: Floats, C_b: Floats, C_W: Floats) -> tuple[Floats, Moments]:
+    kernels, rows = [start], []
+    for layer, (bias, weight) in enumerate(zip(C_b, C_W, strict=True), start=2):
+        rows.append(moments(activation, kernels[-1]))
+        kernels.append(_finite(bias + weight * rows[-1].square, layer))
+    return np.array(kernels), _stack(rows, len(start))
+
+
+def _closed(activation: Activation, q: int, start: Floats, C_b: Floats, C_W: Floats) -> tuple[Floats, Moments]:
+    """g(K) = g(1) K^q."""
+    g = float(moments(activation, 1.0).square)
+    kernels = [start]
+    for layer, (bias, weight) in enumerate(zip(C_b, C_W * g, strict=True), start=2):
+        with np.errstate(over="ignore"):
+            kernels.append(_finite(bias + weight * kernels[-1] ** q, layer))
+    return np.array(kernels), moments(activation, np.array(kernels)[:-1])
+
+
+def _finite(kernel: Floats, layer: int) -> Floats:
+    if not (kernel < _LARGEST).all():
+        raise InvalidInput(f"the kernel exceeds {_LARGEST:g} at layer {layer}: reduce the variances or the depth")
+    return kernel
+
+
+def _stack(rows: list[Moments], inputs: int) -> Moments:
+    def column(name: str) -> Floats:
+        return np.array([getattr(row, name) for row in rows]).reshape(len(rows), inputs)
+
+    return Moments(*(column(field.name) for field in fields(Moments)))
+
+
+def _compiled(activation: Activation, start: Floats, C_b: Floats, C_W: Floats) -> tuple[Floats, Moments] | None:
+    """The whole flow in one compiled loop; None if no rule is accurate enough."""
+    for nodes in _NODES:
+        x = np.linspace(-_REACH, _REACH, 2 * nodes + 1)
+        weights = np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi) * (_REACH / nodes)
+        rest, table = _in_pieces(activation, start, C_b, C_W, x, weights)
+        kernels = np.concatenate([start[None], rest])
+        if not (kernels < _LARGEST).all():
+            return None
+        averages = Moments(*np.moveaxis(table, 1, 0))
+        if _accurate(activation, kernels[:-1], averages):
+            return kernels, averages
+    return None
+
+
+def _in_pieces(
+    activation: Activation, start: Floats, C_b: Floats, C_W: Floats, x: Floats, weights: Floats
+) -> tuple[Floats, Floats]:
+    """Run the loop in pieces of two lengths, for 4, 8, 16, ... inputs, so as to compile rarely."""
+    inputs, depth = len(start), len(C_b)
+    K = np.append(start, np.full(max(4, 1 << (inputs - 1).bit_length()) - inputs, start[0]))
+    kernels, tables, done = [], [], 0
+    while done < depth:
+        length = _PIECES[1] if depth - done >= _PIECES[1] else _PIECES[0]
+        bias, weight = (np.append(c, np.zeros(_PIECES[1]))[done : done + length] for c in (C_b, C_W))
+        with double_precision():
+            following, table = _loop(activation, K, bias, weight, x, weights)
+        kernels.append(np.asarray(following))
+        tables.append(np.asarray(table))
+        K, done = kernels[-1][-1], done + length
+    return np.concatenate(kernels)[:depth, :inputs], np.concatenate(tables)[:depth, :, :inputs]
+
+
+@partial(jax.jit, static_argnums=0)
+def _loop(activation: Activation, start: Any, C_b: Any, C_W: Any, x: Any, weights: Any) -> tuple[Array, Array]:
+    def layer(K: Array, variances: tuple[Array, Array]) -> tuple[Array, tuple[Array, Array]]:
+        table = _trapezoid(activation, K, x, weights)
+        following = variances[0] + variances[1] * table[0]
+        return following, (following, table)
+
+    return jax.lax.scan(layer, start, (C_b, C_W))[1]
+
+
+def _trapezoid(activation: Activation, K: Array, x: Any, weights: Any) -> Array:
+    """The averages of `Moments`, in its order; derivatives in K are averages of derivatives in z."""
+    z = jnp.sqrt(K)[:, None] * x[None, :]
+    s = [activation.derivative(order)(z) for order in range(5)]
+    integrands = (
+        s[0] ** 2,
+        s[1] ** 2 + s[0] * s[2],
+        (s[0] * s[4] + 4 * s[1] * s[3] + 3 * s[2] ** 2) / 2,
+        s[1] ** 2,
+        s[2] ** 2 + s[1] * s[3],
+        s[0] ** 4,
+    )
+    return jnp.stack([integrand @ weights for integrand in integrands])
+
+
+def _accurate(activation: Activation, kernels: Floats, found: Moments) -> bool:
+    """Compare at the largest kernel, where the rule is worst, and at the smallest."""
+    where = np.array([kernels.argmax(), kernels.argmin()])
+    K = kernels.ravel()[where]
+    try:
+        exact = moments(activation, K)
+    except InvalidInput:
+        return False
+    size = exact.slope_square + np.abs(exact.square_slope)
+    by_kernel = size / np.where(K > 0, K, 1.0)
+    allowed = Moments(exact.square, size, by_kernel, size, by_kernel, exact.fourth)
+
+    def close(name: str) -> bool:
+        error = np.abs(getattr(found, name).ravel()[where] - getattr(exact, name))
+        return bool(np.all(error <= _TOLERANCE * getattr(allowed, name)))
+
+    return all(close(field.name) for field in fields(Moments))
