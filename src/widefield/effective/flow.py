@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import check
 from ..errors import InvalidInput
+from ..gaussian import slope_square
 from ..kernels.fluctuations import SaddlePoint, saddle_point
 from ..kernels.noise import MOST_EXACT, exact_features, sampled_features
 from ..kernels.sample_pairs import Pairs
@@ -60,7 +61,7 @@ class Flow:
 
     def kernel(self, layer: int) -> Float[Floats, "p p"]:
         """K^l, the metric at infinite width."""
-        return self.kernels[self._row(layer)]
+        return np.asarray(self.kernels[self._row(layer)])
 
     def metric(self, layer: int) -> Float[Floats, "p p"]:
         """E[Ghat] = E[z_ia z_ib] = K + G^{1} / n_{l-1}, PDLT eq. (4.104)."""
@@ -68,7 +69,7 @@ class Flow:
 
     def vertex(self, layer: int) -> Float[Floats, "q q"]:
         """V^l over unordered pairs."""
-        return self._below(layer) * self.covariances[self._row(layer)]
+        return np.asarray(self._below(layer) * self.covariances[self._row(layer)])
 
     def nlo_metric(self, layer: int) -> Float[Floats, "p p"]:
         """G^{1}l."""
@@ -171,9 +172,9 @@ def flow(
     """
     inputs, sizes = inputs_of(x, None)[0], widths_of(network, widths)
     points, replicas = check.integer("points", points, least=2), check.integer("replicas", replicas, least=2)
+    if not np.isfinite(slope_square(network.phi, 1.0)):
+        raise InvalidInput(f"activation {network.activation!r} jumps: its kernels have no derivatives")
     point, pairs = saddle_point(network, inputs), Pairs.within(len(inputs))
-    if not np.all(np.isfinite(point.slopes)):
-        raise InvalidInput(f"activation {network.activation!r} jumps: its kernels have no second derivatives")
     layers, size = network.hidden_layers + 1, len(pairs)
     check.memory("vertices of all layers", 8 * size**2 * (2 * layers + 6 * replicas), "use fewer samples or layers")
     variances, biases = point.weight_variances, [scale**2 for scale in network.bias_scales]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import jax
 import numpy as np
 import xarray as xr
-from jaxtyping import Float
+from jaxtyping import Array, Float, PRNGKeyArray
 from numpy.typing import ArrayLike, NDArray
 
 from .. import check as checks
@@ -210,6 +210,11 @@ def _products(z: Float[Floats, "n p"], pairs: Pairs) -> Float[Floats, "n q"]:
 def _last(metric: Float[Floats, "n p p"], seed: int) -> Float[Floats, "n 2 p"]:
     """Two outputs of every network."""
     with double_precision():
-        key = jax.random.fold_in(jax.random.key(seed, impl="rbg"), 2**31 - 1)
-        z = sampler.preactivations(key, jax.numpy.asarray(metric), 2)
+        key = jax.random.fold_in(jax.random.key(seed), 2**31 - 1)
+        z = _two(key, jax.numpy.asarray(metric))
         return np.asarray(z).swapaxes(1, 2)
+
+
+@jax.jit
+def _two(key: PRNGKeyArray, metric: Float[Array, "n p p"]) -> Float[Array, "n p 2"]:
+    return sampler.preactivations(key, metric, 2)

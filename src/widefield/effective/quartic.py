@@ -52,7 +52,7 @@ class QuarticAction:
         """The action with these correlators: V^abcd = -K^a1 K^b2 K^c3 K^d4 E[z_1 z_2 z_3 z_4]_c, and K to match."""
         G = checked_covariance(two_point)
         lowered = _symmetric(connected, 4, len(G))
-        # The two-point function is K + E[..]_c K^34 / 2.
+        # The two-point function is K + E[..]_c K^34 / 2, and K^34 = G^34 at this order.
         K = G - 0.5 * np.einsum("abcd,cd->ab", lowered, inverse(G))
         return cls(K, -_transformed(lowered, inverse(G)))
 
@@ -218,7 +218,7 @@ class NeuronAction:
                 total[i, :, i, :, j, :, j, :] -= self.v
                 total[i, :, j, :, i, :, j, :] -= self.v.transpose(0, 2, 1, 3)
                 total[i, :, j, :, j, :, i, :] -= self.v.transpose(0, 2, 3, 1)
-        return QuarticAction(np.kron(np.eye(n), self.g), total.reshape((n * p,) * 4))
+        return QuarticAction(np.asarray(np.kron(np.eye(n), self.g), dtype=np.float64), total.reshape((n * p,) * 4))
 
     def _nodes(self, F: Observable, nodes: int) -> tuple[Floats, Floats, Floats]:
         """F, z z^T - g and weights at all nodes."""

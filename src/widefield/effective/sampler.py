@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from itertools import groupby, pairwise
+from itertools import pairwise
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +28,9 @@ _AT_ONCE = 2**19
 _NEGLIGIBLE = 1e-13
 """A variance given earlier samples below this fraction of the whole is rounding."""
 
+_FEW = 4
+"""Up to so many samples products are taken elementwise."""
+
 LAWS = ("normal", "uniform")
 
 
@@ -47,15 +51,16 @@ def metrics(
     samples, layers = len(inputs), len(sizes) + 1
     check.memory("metrics of all draws", 8 * draws * layers * samples**2, "use fewer draws")
     batch = min(draws, max(1, _AT_ONCE // (max(sizes) * samples)))
-    runs = tuple((n, len(list(group))) for n, group in groupby(sizes))
     result = np.empty((draws, layers, samples, samples))
     with double_precision():
         first, weights, biases = _constants(network, inputs)
-        # Another generator than jax's usual one: several times as fast on processors.
-        root = jax.random.key(check.integer("seed", seed), impl="rbg")
+        # Layers are drawn with as many neurons as the widest has; a neuron's share in the mean is 1/n_l or nothing.
+        below = np.array(sizes, dtype=np.float64)[:, None]
+        shares = jnp.asarray((np.arange(max(sizes)) < below) / below)
+        root = jax.random.key(check.integer("seed", seed))
         for number, start in enumerate(range(0, draws, batch)):
             key = jax.random.fold_in(root, number)
-            drawn = _climb(network.phi, runs, batch, key, first, weights, biases)
+            drawn = _climb(network.phi, max(sizes), batch, key, first, weights, biases, shares)
             stop = min(start + batch, draws)
             result[start:stop] = np.asarray(drawn)[: stop - start]
     return result
@@ -64,42 +69,49 @@ def metrics(
 @partial(jax.jit, static_argnums=(0, 1, 2))
 def _climb(
     activation: Activation,
-    runs: tuple[tuple[int, int], ...],
+    width: int,
     batch: int,
     key: PRNGKeyArray,
     first: Float[Array, "p p"],
     weights: Float[Array, " l"],
     biases: Float[Array, " l"],
+    shares: Float[Array, "l n"],
 ) -> Float[Array, "batch l p p"]:
-    """Layers of equal width in one loop, one after the other for each width."""
-    metric = jnp.broadcast_to(first, (batch, *first.shape))
-    found, done = [metric[None]], 0
-    for number, (width, count) in enumerate(runs):
-        keys = jax.random.split(jax.random.fold_in(key, number), count)
-        part = slice(done, done + count)
-        step = partial(_layer, activation, width)
-        metric, above = jax.lax.scan(step, metric, (keys, weights[part], biases[part]))
-        found.append(above)
-        done += count
-    return jnp.moveaxis(jnp.concatenate(found), 0, 1)
+    """All layers in one loop."""
 
+    def layer(metric: Array, constants: tuple[PRNGKeyArray, Array, Array, Array]) -> tuple[Array, Array]:
+        key, weight, bias, share = constants
+        features = activation(preactivations(key, metric, width))
+        above = bias + weight * _products(features * jnp.sqrt(share)[None, None, :])
+        return above, above
 
-def _layer(
-    activation: Activation, width: int, metric: Float[Array, "b p p"], constants: tuple[PRNGKeyArray, Array, Array]
-) -> tuple[Float[Array, "b p p"], Float[Array, "b p p"]]:
-    key, weight, bias = constants
-    z = preactivations(key, metric, width)
-    features = activation(z)
-    above = bias + weight / width * jnp.einsum("bpn,bqn->bpq", features, features)
-    return above, above
+    start = jnp.broadcast_to(first, (batch, *first.shape))
+    keys = jax.random.split(key, len(weights))
+    _, metrics = jax.lax.scan(layer, start, (keys, weights, biases, shares))
+    return jnp.moveaxis(jnp.concatenate([start[None], metrics]), 0, 1)
 
 
 def preactivations(key: PRNGKeyArray, metric: Float[Array, "b p p"], width: int) -> Float[Array, "b p n"]:
     """Draw z ~ N(0, metric) for so many neurons."""
     normals = jax.random.normal(key, (*metric.shape[:2], width), dtype=metric.dtype)
-    if metric.shape[1] == 1:
+    size = metric.shape[1]
+    if size == 1:
         return jnp.sqrt(metric) * normals
-    return jnp.einsum("bpq,bqn->bpn", _factor(metric), normals)
+    factor = _factor(metric)
+    if size > _FEW:
+        return jnp.einsum("bpq,bqn->bpn", factor, normals)
+    rows = [sum(factor[:, p, q, None] * normals[:, q] for q in range(p + 1)) for p in range(size)]
+    return jnp.stack([jnp.asarray(row) for row in rows], axis=1)
+
+
+def _products(features: Float[Array, "b p n"]) -> Float[Array, "b p p"]:
+    """sum_j s_ja s_jb; few samples elementwise, since matrix products of tiny matrices are slow."""
+    size = features.shape[1]
+    if size > _FEW:
+        return jnp.einsum("bpn,bqn->bpq", features, features)
+    entries = {(p, q): jnp.sum(features[:, p] * features[:, q], axis=-1) for p in range(size) for q in range(p + 1)}
+    rows = [jnp.stack([entries[max(p, q), min(p, q)] for q in range(size)], axis=-1) for p in range(size)]
+    return jnp.stack(rows, axis=1)
 
 
 def _factor(metric: Float[Array, "b p p"]) -> Float[Array, "b p p"]:
@@ -107,7 +119,7 @@ def _factor(metric: Float[Array, "b p p"]) -> Float[Array, "b p p"]:
     size = metric.shape[1]
     whole = jnp.diagonal(metric, axis1=1, axis2=2)
 
-    def column(number: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
+    def column(number: Any, state: tuple[Array, Array]) -> tuple[Array, Array]:
         rest, columns = state
         variance = rest[:, number, number]
         alive = variance > _NEGLIGIBLE * whole[:, number]
@@ -115,9 +127,13 @@ def _factor(metric: Float[Array, "b p p"]) -> Float[Array, "b p p"]:
         new = rest[:, :, number] * scale[:, None]
         return rest - new[:, :, None] * new[:, None, :], columns.at[:, :, number].set(new)
 
-    start = metric, jnp.zeros_like(metric)
-    factor: Array = jax.lax.fori_loop(0, size, column, start)[1]
-    return factor
+    state = metric, jnp.zeros_like(metric)
+    if size > _FEW:
+        state = jax.lax.fori_loop(0, size, column, state)
+    else:
+        for number in range(size):
+            state = column(number, state)
+    return state[1]
 
 
 def outputs(
@@ -138,12 +154,12 @@ def outputs(
     draws, neurons = check.integer("draws", draws, least=1), check.integer("neurons", neurons, least=1)
     check.choice("law", law, LAWS)
     layout = (inputs.shape[1], *sizes, neurons)
-    largest = max(a * b for a, b in pairwise(layout))
+    largest = sum(a * b for a, b in pairwise(layout))
     batch = min(draws, max(1, 8 * _AT_ONCE // largest))
     result = np.empty((draws, neurons, len(inputs)))
     with double_precision():
         scales = tuple(zip(network.weight_scales, network.bias_scales, strict=True))
-        root = jax.random.key(check.integer("seed", seed), impl="rbg")
+        root = jax.random.key(check.integer("seed", seed))
         for number, start in enumerate(range(0, draws, batch)):
             stop = min(start + batch, draws)
             key = jax.random.fold_in(root, number)
@@ -162,18 +178,20 @@ def _forward(
     key: PRNGKeyArray,
     x: Float[Array, "p d"],
 ) -> Float[Array, "batch neurons p"]:
-    features = jnp.broadcast_to(x.T, (batch, *x.T.shape))
-    z = features
-    for layer, (below, above) in enumerate(pairwise(layout)):
-        first, second = jax.random.split(jax.random.fold_in(key, layer))
-        weight, bias = scales[layer]
-        shape = (batch, above, below)
-        if law == "normal":
-            W = jax.random.normal(first, shape, dtype=x.dtype)
-        else:
-            W = jax.random.uniform(first, shape, dtype=x.dtype, minval=-(3**0.5), maxval=3**0.5)
-        b = bias * jax.random.normal(second, (batch, above, 1), dtype=x.dtype)
-        z = weight * below**-0.5 * jnp.einsum("bij,bjp->bip", W, features) + b
+    shapes = list(pairwise(layout))
+    first, second = jax.random.split(key)
+    # One call for all layers: the code of a generator takes long to compile.
+    count = (batch, sum(below * above for below, above in shapes))
+    if law == "normal":
+        entries = jax.random.normal(first, count, dtype=x.dtype)
+    else:
+        entries = jax.random.uniform(first, count, dtype=x.dtype, minval=-(3**0.5), maxval=3**0.5)
+    shifts = jax.random.normal(second, (batch, sum(layout[1:])), dtype=x.dtype)
+    features = z = jnp.broadcast_to(x.T, (batch, *x.T.shape))
+    for (below, above), (weight, bias) in zip(shapes, scales, strict=True):
+        W, entries = entries[:, : below * above], entries[:, below * above :]
+        b, shifts = shifts[:, :above, None], shifts[:, above:]
+        z = weight * below**-0.5 * jnp.einsum("bij,bjp->bip", W.reshape(batch, above, below), features) + bias * b
         features = activation(z)
     return z
 

@@ -18,6 +18,7 @@ from ..gaussian.averages import ROUNDING
 Floats = NDArray[np.float64]
 Item = TypeVar("Item")
 
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _MOST_ENTRIES = 10**7
 """Of a tensor of moments."""
 
@@ -94,8 +95,8 @@ def moment_tensor(K: ArrayLike, order: int) -> Floats:
         raise InvalidInput(f"order = {order} with {len(covariance)} variables: {size} moments; use `moment` for a few")
     total = np.zeros((len(covariance),) * order)
     for pairing in pairings(range(order)):
-        operands = [part for pair in pairing for part in (covariance, list(pair))]
-        total += np.einsum(*operands, list(range(order))) if operands else 1.0
+        factors = ",".join(_LETTERS[i] + _LETTERS[j] for i, j in pairing)
+        total += np.einsum(f"{factors}->{_LETTERS[:order]}", *[covariance] * len(pairing)) if pairing else 1.0
     return total
 
 
