@@ -2,6 +2,7 @@
 
 import math
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -17,6 +18,7 @@ from widefield.kernels.susceptibility import feature_jacobian
 from widefield.network import MLP
 
 TWO = np.array([[1.0, 0.6], [0.6, 1.5]])
+SLOWLY = [pytest.param(name, marks=pytest.mark.slow) for name in ("swish", "erf", "softplus")]
 ORDER = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))
 
 
@@ -172,7 +174,7 @@ def by_differences(activation, k, step=1e-3):
     return first, second
 
 
-@pytest.mark.parametrize("activation", ["tanh", "relu", "leaky_relu(0.3)", "gelu", "swish", "erf", "softplus"])
+@pytest.mark.parametrize("activation", ["tanh", "relu", "leaky_relu(0.3)", "gelu", *SLOWLY])
 def test_derivatives_by_differences(activation):
     k, pairs = (1.3, 0.4, 0.7), Pairs.within(2)
     slopes, bends = derivatives(activations.get(activation), np.array([[1.3, 0.4], [0.4, 0.7]]), pairs)
@@ -183,8 +185,6 @@ def test_derivatives_by_differences(activation):
 
 def test_kinks_away_from_zero():
     """A clipped line has delta functions in its second derivative at -1 and 1."""
-    import jax.numpy as jnp
-
     activations.register(
         "clipped_line", lambda z: jnp.clip(z, -1.0, 1.0), kinks=(-1.0, 1.0), jumps=((-1.0, 1.0), (1.0, -1.0))
     )
@@ -195,14 +195,14 @@ def test_kinks_away_from_zero():
     np.testing.assert_allclose(bends.values[:, 1], second, atol=1e-4)
 
 
-@pytest.mark.parametrize("activation", ["tanh", "gelu", "relu"])
+@pytest.mark.parametrize("activation", ["tanh", pytest.param("gelu", marks=pytest.mark.slow), "relu"])
 def test_slopes_are_the_jacobian(activation):
     x = np.random.default_rng(0).normal(size=(3, 3))
     K, pairs = x @ x.T, Pairs.within(3)
+    V = np.cov(np.random.default_rng(1).normal(size=(len(pairs), 9)))
     slopes, _ = derivatives(activations.get(activation), K, pairs)
     J = feature_jacobian(activations.get(activation), K, pairs)
     np.testing.assert_allclose(slopes @ np.eye(len(pairs)), J, atol=1e-8)
-    V = x.T @ x if len(pairs) == 3 else np.cov(np.random.default_rng(1).normal(size=(len(pairs), 9)))
     np.testing.assert_allclose(slopes.carried(V), J @ V @ J.T, atol=1e-8)
 
 
