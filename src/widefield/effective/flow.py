@@ -159,7 +159,7 @@ def flow(
     O(q^2) beyond the average of four activations. That is integrated for one or two inputs and sampled for more.
 
     >>> found = flow(MLP(2, "relu", weight_variances=2.0), [[1.0]], 10)
-    >>> found.kernel(3).item(), round(found.vertex(3).item(), 9), round(found.vertex(3).item() / 10, 9)
+    >>> round(found.kernel(3).item(), 9), round(found.vertex(3).item(), 9), round(found.covariances[2].item(), 9)
     (2.0, 40.0, 4.0)
 
     Args:
