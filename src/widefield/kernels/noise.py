@@ -53,19 +53,36 @@ def sampled_moments(
     activation: Activation, K: Float[Floats, "p p"], pairs: Pairs, seed: int, population: int, points: int
 ) -> Moments:
     """The moments by Sobol points. Means are taken over the same points, so that covariances are positive."""
+    total, mean = _sampled(activation, K, pairs, seed, population, points, (0, 1))
+    count = len(pairs)
+    return Moments(total[:count, :count], total[:count, count:], total[count:, count:], mean[:count], mean[count:])
+
+
+def sampled_features(
+    activation: Activation, K: Float[Floats, "p p"], pairs: Pairs, seed: int, population: int, points: int
+) -> Float[Floats, "q q"]:
+    """Cov(phi_a phi_b, phi_c phi_d) alone, at a quarter of the cost."""
+    total, mean = _sampled(activation, K, pairs, seed, population, points, (0,))
+    return total - np.outer(mean, mean)
+
+
+def _sampled(
+    activation: Activation, K: Floats, pairs: Pairs, seed: int, population: int, points: int, orders: tuple[int, ...]
+) -> tuple[Floats, Floats]:
+    """Second and first moments of the products over pairs of the derivatives of these orders."""
     values, directions = np.linalg.eigh(K)
     # The widest directions get the best dimensions; eigenvalues come in ascending order.
     factor = directions[:, ::-1] * np.sqrt(np.maximum(values[::-1], 0.0))
     h = normals(seed, population, len(K), points).T @ factor.T
-    count = len(pairs)
-    total, mean = np.zeros((2 * count, 2 * count)), np.zeros(2 * count)
+    count = len(orders) * len(pairs)
+    total, mean = np.zeros((count, count)), np.zeros(count)
     for start in range(0, points, _ROWS):
         block = h[start : start + _ROWS]
-        fields = [evaluate(activation.derivative(order), block) for order in (0, 1)]
+        fields = [evaluate(activation.derivative(order), block) for order in orders]
         products = np.concatenate([f[:, pairs.rows] * f[:, pairs.columns] for f in fields], axis=1)
         total += products.T @ products / points
         mean += products.sum(axis=0) / points
-    return Moments(total[:count, :count], total[:count, count:], total[count:, count:], mean[:count], mean[count:])
+    return total, mean
 
 
 def exact_moments(activation: Activation, K: Float[Floats, "l p p"], pairs: Pairs) -> list[Moments]:
@@ -79,6 +96,15 @@ def exact_moments(activation: Activation, K: Float[Floats, "l p p"], pairs: Pair
     blocks = (fourth(0, 0), fourth(0, 1), fourth(1, 1))
     means = [np.array([average_of([(order, i) for i in p]) for p in tuples]) for order in (0, 1)]
     return [Moments(*(block[..., layer] for block in (*blocks, *means))) for layer in range(len(K))]
+
+
+def exact_features(activation: Activation, K: Float[Floats, "l p p"], pairs: Pairs) -> Float[Floats, "l q q"]:
+    """Cov(phi_a phi_b, phi_c phi_d) of all layers alone, for one or two samples."""
+    average_of = _Products(activation, K)
+    tuples = [((0, a), (0, b)) for a, b in zip(pairs.rows.tolist(), pairs.columns.tolist(), strict=True)]
+    means = np.array([average_of([*p]) for p in tuples])
+    fourth = np.array([[average_of([*p, *q]) for q in tuples] for p in tuples])
+    return np.moveaxis(fourth - means[:, None] * means[None, :], -1, 0)
 
 
 @dataclass(frozen=True, eq=False)

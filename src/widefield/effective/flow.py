@@ -1,0 +1,225 @@
+"""The flow of preactivations through the layers of a finite network: kernel, four-point vertex and NLO metric."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+from jaxtyping import Float
+from numpy.typing import ArrayLike, NDArray
+
+from .. import check
+from ..errors import InvalidInput
+from ..gaussian import slope_square
+from ..kernels.fluctuations import SaddlePoint, saddle_point
+from ..kernels.noise import MOST_EXACT, exact_features, sampled_features
+from ..kernels.sample_pairs import Pairs
+from ..kernels.static import inputs_of
+from ..network import MLP
+from . import couplings
+from .curvature import Curvature, Slopes, derivatives
+from .quartic import NeuronAction, Observable, spread_over_neurons
+from .sampler import widths_of
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Flow:
+    """Statistics of the preactivations z^l, l = 1 .. L+1, of random networks at order 1/n.
+
+    The stochastic metric Ghat^l (PDLT eq. (4.70)) has the mean `kernels` + `shifts` and the covariance `covariances`,
+    over unordered pairs of samples; rows are layers, the first for l = 1 and the last for the outputs (times gamma).
+    In the book's units V^l = n_{l-1} covariance and G^{1}l = n_{l-1} shift, which `vertex`, `four_point` and
+    `nlo_metric` return; n_0 does not matter because V^1 = 0 and G^{1}1 = 0.
+
+    With more than two samples averages of four activations are sampled; `covariance_errors` and `shift_errors` are
+    the standard errors that this leaves, 0 if nothing was sampled.
+    """
+
+    network: MLP
+    widths: tuple[int, ...]
+    pairs: Pairs
+    kernels: Float[Floats, "l p p"]
+    covariances: Float[Floats, "l q q"]
+    shifts: Float[Floats, "l q"]
+    covariance_errors: Float[Floats, "l q q"]
+    shift_errors: Float[Floats, "l q"]
+
+    @property
+    def layers(self) -> int:
+        """Number of layers of preactivations, outputs included."""
+        return len(self.kernels)
+
+    @property
+    def accuracy(self) -> float:
+        """Largest over layers of the rms error of the covariance relative to its rms."""
+        errors, sizes = (np.sqrt(np.mean(part**2, axis=(1, 2))) for part in (self.covariance_errors, self.covariances))
+        return float(np.max(errors / np.where(sizes > 0, sizes, 1.0)))
+
+    def kernel(self, layer: int) -> Float[Floats, "p p"]:
+        """K^l, the metric at infinite width."""
+        return np.asarray(self.kernels[self._row(layer)])
+
+    def metric(self, layer: int) -> Float[Floats, "p p"]:
+        """E[Ghat] = E[z_ia z_ib] = K + G^{1} / n_{l-1}, PDLT eq. (4.104)."""
+        return self.kernel(layer) + self.pairs.matrix(self.shifts[self._row(layer)])
+
+    def vertex(self, layer: int) -> Float[Floats, "q q"]:
+        """V^l over unordered pairs."""
+        return np.asarray(self._below(layer) * self.covariances[self._row(layer)])
+
+    def nlo_metric(self, layer: int) -> Float[Floats, "p p"]:
+        """G^{1}l."""
+        return self._below(layer) * self.pairs.matrix(self.shifts[self._row(layer)])
+
+    def metric_covariance(self, layer: int) -> Float[Floats, "p p p p"]:
+        """Cov(Ghat_ab, Ghat_cd) = V_(ab)(cd) / n_{l-1} with sample indices, PDLT eq. (4.76)."""
+        rows = self.pairs.matrix(self.covariances[self._row(layer)])
+        return self.pairs.matrix(np.moveaxis(rows, 0, -1))
+
+    def four_point(self, layer: int) -> Float[Floats, "p p p p"]:
+        """V_(ab)(cd) with sample indices."""
+        return self._below(layer) * self.metric_covariance(layer)
+
+    def connected(self, layer: int, neurons: tuple[int, int, int, int]) -> Float[Floats, "p p p p"]:
+        """E[z_1 z_2 z_3 z_4]_c of four neurons of a layer, for all samples, PDLT eqs. (4.77), (4.117)."""
+        return spread_over_neurons(self.metric_covariance(layer), neurons)
+
+    def action(self, layer: int, neurons: int, samples: Sequence[int] | None = None) -> NeuronAction:
+        """The quartic action of some neurons at some samples (None: all), PDLT eqs. (4.80)-(4.82), (4.108)."""
+        chosen = self._samples(samples)
+        two, four = np.ix_(chosen, chosen), np.ix_(chosen, chosen, chosen, chosen)
+        K = self.kernel(layer)
+        return couplings.action(K[two], (self.metric(layer) - K)[two], self.metric_covariance(layer)[four], neurons)
+
+    def observable_covariance(
+        self, layer: int, F: Observable, H: Observable, *, samples: Sequence[int] | None = None, nodes: int = 48
+    ) -> float:
+        """Cov[F(z_i), H(z_j)] of two different neurons of a layer at leading order, PDLT eq. (4.64).
+
+        F and H take arrays (points, samples); `samples` says which they are.
+        """
+        chosen = self._samples(samples)
+        K, V = self.kernel(layer)[np.ix_(chosen, chosen)], self.metric_covariance(layer)
+        part = V[np.ix_(chosen, chosen, chosen, chosen)]
+        return NeuronAction(K, couplings.raised(part, K), 1).covariance(F, H, nodes=nodes)
+
+    def dataset(self) -> xr.Dataset:
+        """Everything with names: kernel, metric, nlo_metric over samples, vertex and its error over pairs."""
+        layers = range(1, self.layers + 1)
+        square, pair = ("layer", "sample", "other_sample"), ("layer", "pair", "other_pair")
+        labels = [f"{a},{b}" for a, b in zip(self.pairs.rows, self.pairs.columns, strict=True)]
+        below = np.array([self._below(layer) for layer in layers], dtype=np.float64)
+        return xr.Dataset(
+            {
+                "kernel": (square, self.kernels),
+                "metric": (square, self.kernels + self.pairs.matrix(self.shifts)),
+                "nlo_metric": (square, below[:, None, None] * self.pairs.matrix(self.shifts)),
+                "nlo_metric_error": (square, below[:, None, None] * self.pairs.matrix(self.shift_errors)),
+                "vertex": (pair, below[:, None, None] * self.covariances),
+                "vertex_error": (pair, below[:, None, None] * self.covariance_errors),
+            },
+            coords={"layer": list(layers), "pair": labels, "other_pair": labels, "width_below": ("layer", below)},
+        )
+
+    def _row(self, layer: int) -> int:
+        return check.integer("layer", layer, least=1, most=self.layers) - 1
+
+    def _below(self, layer: int) -> int:
+        """n_{l-1}; 1 in the first layer, where it multiplies zeros."""
+        row = self._row(layer)
+        return self.widths[row - 1] if row else 1
+
+    def _samples(self, samples: Sequence[int] | None) -> list[int]:
+        count = self.kernels.shape[1]
+        return list(range(count)) if samples is None else [check.integer("sample", a, most=count - 1) for a in samples]
+
+
+def flow(
+    network: MLP,
+    x: ArrayLike,
+    widths: int | Sequence[int],
+    *,
+    points: int = 2**13,
+    replicas: int = 4,
+    seed: int = 0,
+) -> Flow:
+    """Kernel, four-point vertex and NLO metric of all layers for the inputs x, one row each.
+
+    With vhat = V / n_{l-1}, ghat = G^{1} / n_{l-1}, J = d<s s>/dK over unordered pairs and H its second derivatives,
+
+        K'    = C_b + C_W <s s>_K                                        PDLT eq. (4.118)
+        vhat' = C_W^2 (Cov(s s, s s) / n_l + J vhat J^T)                 PDLT eq. (4.119)
+        ghat' = C_W (J ghat + H vhat / 2)                                PDLT eq. (4.115)
+
+    where primes are the layer above; J has three entries in each row and H six, so that a layer with q pairs costs
+    O(q^2) beyond the average of four activations. That is integrated for one or two inputs and sampled for more.
+
+    >>> found = flow(MLP(2, "relu", weight_variances=2.0), [[1.0]], 10)
+    >>> round(found.kernel(3).item(), 9), round(found.vertex(3).item(), 9), round(found.covariances[2].item(), 9)
+    (2.0, 40.0, 4.0)
+
+    Args:
+        network: activation, depth and variances; richness and parameterisation do not matter here.
+        x: inputs, (samples, dimension).
+        widths: n_1 .. n_L, or one number for all (times `network.width_ratios`).
+        points: Sobol points for averages of four activations, in each of
+        replicas: independent sets, whose scatter gives the errors.
+        seed: of the first replica.
+    """
+    inputs, sizes = inputs_of(x, None)[0], widths_of(network, widths)
+    points, replicas = check.integer("points", points, least=2), check.integer("replicas", replicas, least=2)
+    if not np.isfinite(slope_square(network.phi, 1.0)):
+        raise InvalidInput(f"activation {network.activation!r} jumps: its kernels have no derivatives")
+    point, pairs = saddle_point(network, inputs), Pairs.within(len(inputs))
+    layers, size = network.hidden_layers + 1, len(pairs)
+    check.memory("vertices of all layers", 8 * size**2 * (2 * layers + 6 * replicas), "use fewer samples or layers")
+    variances, biases = point.weight_variances, [scale**2 for scale in network.bias_scales]
+    last = variances[-1] * point.features[-1] + biases[-1]
+    covariances, errors = np.zeros((2, layers, size, size))
+    shifts, shift_errors = np.zeros((2, layers, size))
+    sources = _sources(point, pairs, points, range(seed, seed + replicas))
+    covariance: Floats = np.zeros((1, size, size))
+    shift: Floats = np.zeros((1, size))
+    for layer, (K, source) in enumerate(zip(point.preactivation, sources, strict=True)):
+        below = derivatives(network.phi, K, pairs) if layer else None  # the first layer does not fluctuate
+        covariance, shift = _step(below, source / sizes[layer], covariance, shift, variances[layer + 1])
+        covariances[layer + 1], errors[layer + 1] = _mean(covariance)
+        shifts[layer + 1], shift_errors[layer + 1] = _mean(shift)
+    kernels = np.concatenate([point.preactivation, last[None]])
+    return Flow(network, sizes, pairs, kernels, covariances, shifts, errors, shift_errors)
+
+
+def _step(
+    below: tuple[Slopes, Curvature] | None,
+    source: Float[Floats, "r q q"],
+    covariance: Float[Floats, "r q q"],
+    shift: Float[Floats, "r q"],
+    weight: float,
+) -> tuple[Float[Floats, "r q q"], Float[Floats, "r q"]]:
+    """One layer, for every replica."""
+    if below is None:
+        return weight**2 * source, np.zeros(source.shape[:-1])
+    slopes, bends = below
+    moved = (slopes @ shift[..., None])[..., 0] + 0.5 * bends.contracted(covariance)
+    return weight**2 * (source + slopes.carried(covariance)), weight * moved
+
+
+def _sources(point: SaddlePoint, pairs: Pairs, points: int, seeds: range) -> Iterator[Float[Floats, "r q q"]]:
+    """Cov(s_a s_b, s_c s_d) of every layer: one if it is exact, else one of every replica."""
+    kernels, activation = point.preactivation, point.activation
+    if kernels.shape[1] <= MOST_EXACT:
+        yield from exact_features(activation, kernels, pairs)[:, None]
+        return
+    for layer, K in enumerate(kernels):
+        yield np.stack([sampled_features(activation, K, pairs, seed, layer, points) for seed in seeds])
+
+
+def _mean(values: Float[Floats, r * q]) -> tuple[Float[Floats, "*q"], Float[Floats, "*q"]]:
+    """Mean over replicas and its standard error."""
+    count = len(values)
+    mean = values.mean(axis=0)
+    return mean, np.zeros_like(mean) if count == 1 else values.std(axis=0, ddof=1) / np.sqrt(count)

@@ -1,0 +1,408 @@
+"""Kernel, vertex and NLO metric of finite networks against tables, other forms of the equations, and networks."""
+
+import math
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from widefield import activations
+from widefield.effective import monte_carlo, sampler
+from widefield.effective.curvature import derivatives
+from widefield.effective.deep_linear import DeepLinear
+from widefield.effective.flow import flow
+from widefield.errors import InvalidInput
+from widefield.gaussian import feature_kernel
+from widefield.kernels.sample_pairs import Pairs
+from widefield.kernels.susceptibility import feature_jacobian
+from widefield.network import MLP
+
+TWO = np.array([[1.0, 0.6], [0.6, 1.5]])
+SLOWLY = [pytest.param(name, marks=pytest.mark.slow) for name in ("swish", "erf", "softplus")]
+ORDER = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))
+
+
+def inputs(K):
+    """With x x^T / D = K."""
+    return math.sqrt(len(K)) * np.linalg.cholesky(K)
+
+
+# Tables
+
+
+def test_two_inputs_of_tanh():
+    found = flow(MLP(2, "tanh"), inputs(TWO), 7)
+    np.testing.assert_allclose(found.kernel(1), TWO, rtol=1e-12)
+    assert not found.vertex(1).any()
+    tables = {
+        2: (
+            (0.394294490398, 0.196571605627, 0.468288210531),
+            (0.097523738, 0.057803205, 0.017258236, 0.163261301, 0.058041792, 0.112152156),
+            (0, 0, 0),
+        ),
+        3: (
+            (0.236450410499, 0.111269614827, 0.263137202852),
+            (0.067807494, 0.038635580, 0.012644541, 0.107351397, 0.038883321, 0.074683437),
+            (-0.030932520, -0.014796258, -0.028838307),
+        ),
+    }
+    for layer, (kernel, vertex, nlo) in tables.items():
+        np.testing.assert_allclose(found.pairs.of(found.kernel(layer)), kernel, atol=1e-10)
+        np.testing.assert_allclose([found.vertex(layer)[place] for place in ORDER], vertex, atol=1e-7)
+        np.testing.assert_allclose(found.pairs.of(found.nlo_metric(layer)), nlo, atol=1e-7)
+    assert found.accuracy == 0
+
+
+def test_one_input_of_tanh():
+    found = flow(MLP(9, "tanh"), [[1.0]], 3)
+    table = {
+        2: (0.394294490398, 0.0975237380859, 0),
+        3: (0.236450410499, 0.0678074938921, -0.0309325198661),
+        5: (0.127904735299, 0.0393984430357, -0.0682253713605),
+        10: (0.0580118478402, 0.0185887275859, -0.107133750309),
+    }
+    for layer, expected in table.items():
+        values = found.kernel(layer).item(), found.vertex(layer).item(), found.nlo_metric(layer).item()
+        np.testing.assert_allclose(values, expected, atol=1e-8, rtol=1e-8)
+
+
+def test_one_input_of_sin():
+    found = flow(MLP(9, "sin"), [[1.0]], 3)
+    for layer, expected in {
+        3: (0.289403626088, 0.105953701558, -0.0507381517133),
+        10: (0.0921811387302, 0.0500900685579, -0.193357975409),
+    }.items():
+        values = found.kernel(layer).item(), found.vertex(layer).item(), found.nlo_metric(layer).item()
+        np.testing.assert_allclose(values, expected, rtol=1e-8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("activation", "expected"),
+    [
+        ("tanh", (0.000501666534947, 0.00016714568178, -0.165816387675)),
+        ("sin", (0.000997643527276, 0.000663550376351, -0.331140923095)),
+    ],
+)
+def test_a_thousand_layers(activation, expected):
+    found = flow(MLP(999, activation), [[1.0]], 3)
+    values = found.kernel(1000).item(), found.vertex(1000).item(), found.nlo_metric(1000).item()
+    np.testing.assert_allclose(values, expected, rtol=1e-7)
+
+
+def test_relu_and_unequal_widths():
+    """V / n_{l-1} = 5 K^2 sum 1/n and no NLO metric of one input."""
+    found = flow(MLP(3, "relu", weight_variances=2.0), inputs(TWO), (5, 10, 20))
+    K = found.kernel(4)
+    np.testing.assert_allclose(np.diagonal(K), 2 * np.diagonal(TWO), rtol=1e-12)
+    covariance = found.metric_covariance(4)
+    for a in (0, 1):
+        assert covariance[a, a, a, a] == pytest.approx(5 * K[a, a] ** 2 * (1 / 5 + 1 / 10 + 1 / 20), rel=1e-9)
+        assert found.nlo_metric(4)[a, a] == pytest.approx(0, abs=1e-12)
+
+
+def test_linear_network():
+    found = flow(MLP(3, "linear"), inputs(TWO), 4)
+    pair = np.einsum("ac,bd->abcd", TWO, TWO)
+    np.testing.assert_allclose(found.four_point(4), 3 * (pair + pair.transpose(0, 1, 3, 2)), rtol=1e-8)
+    assert not found.nlo_metric(4).any()
+
+
+# Other forms of the equations
+
+
+def hermite_nodes(K, nodes=70):
+    points, weights = np.polynomial.hermite_e.hermegauss(nodes)
+    grid = np.stack([axis.ravel() for axis in np.meshgrid(*[points] * len(K), indexing="ij")], axis=1)
+    product = np.ones(1)
+    for _ in K:
+        product = np.multiply.outer(product, weights / weights.sum()).ravel()
+    return grid @ np.linalg.cholesky(K).T, product
+
+
+def random_vertex(generator, size):
+    v = generator.normal(size=(size,) * 4)
+    v = v + v.transpose(1, 0, 2, 3)
+    v = v + v.transpose(0, 1, 3, 2)
+    return v + v.transpose(2, 3, 0, 1)
+
+
+@pytest.mark.parametrize(("activation", "function"), [("tanh", np.tanh), ("sin", np.sin)])
+@pytest.mark.parametrize("size", [1, 2])
+def test_derivatives_against_tensors(activation, function, size):
+    """(4.119) and (4.115) as they stand, for a random vertex and a random shift of the mean."""
+    K = TWO[:size, :size] * 0.4
+    generator = np.random.default_rng(size)
+    V = random_vertex(generator, size)
+    shift = generator.normal(size=(size, size))
+    shift = shift + shift.T
+    z, weights = hermite_nodes(K)
+    upper = np.linalg.inv(K)
+    V_up = np.einsum("abcd,ia,jb,kc,ld->ijkl", V, upper, upper, upper, upper)
+    s = function(z)
+    square = z[:, :, None] * z[:, None, :] - K
+    bent = np.einsum("n,na,nb,nij->abij", weights, s, s, square)
+    carried = np.einsum("ijkl,abij,cdkl->abcd", V_up, bent, bent) / 4
+    twice = np.einsum("n,na,nb,nij,nkl,ijkl->ab", weights, s, s, square, square, V_up, optimize=True) / 8
+    moved = np.einsum("ik,jl,kl,abij->ab", upper, upper, shift, bent) / 2
+    plain = -2 * np.einsum("n,na,nb,ni,nj->abij", weights, s, s, z, z)
+    plain += np.einsum("n,na,nb,ij->abij", weights, s, s, K)
+    mixed = np.einsum("ikjl,kl,abij->ab", V_up, K, plain) / 4
+    pairs = Pairs.within(size)
+    slopes, bends = derivatives(activations.get(activation), K, pairs)
+    over_pairs = V[pairs.rows, pairs.columns][:, pairs.rows, pairs.columns]
+    np.testing.assert_allclose(
+        slopes.carried(over_pairs),
+        carried[pairs.rows, pairs.columns][:, pairs.rows, pairs.columns],
+        rtol=1e-6,
+        atol=1e-6,
+    )
+    found = (slopes @ pairs.of(shift)[:, None])[:, 0] + 0.5 * bends.contracted(over_pairs)
+    np.testing.assert_allclose(found, pairs.of(moved + twice + mixed), rtol=1e-6, atol=1e-6)
+
+
+def by_differences(activation, k, step=1e-3):
+    """First and second derivatives of <s s> in (k11, k12, k22)."""
+
+    def value(change):
+        return float(feature_kernel(activation, *(np.array(k) + change)))
+
+    units = step * np.eye(3)
+    first = [(value(u) - value(-u)) / (2 * step) for u in units]
+    signs = ((1, 1), (1, -1), (-1, 1), (-1, -1))
+    second = [sum(a * b * value(a * units[i] + b * units[j]) for a, b in signs) / (4 * step**2) for i, j in ORDER]
+    return first, second
+
+
+@pytest.mark.parametrize("activation", ["tanh", "relu", "leaky_relu(0.3)", "gelu", *SLOWLY])
+def test_derivatives_by_differences(activation):
+    k, pairs = (1.3, 0.4, 0.7), Pairs.within(2)
+    slopes, bends = derivatives(activations.get(activation), np.array([[1.3, 0.4], [0.4, 0.7]]), pairs)
+    first, second = by_differences(activation, k)
+    np.testing.assert_allclose((slopes.first[1], slopes.both[1], slopes.second[1]), first, atol=2e-6)
+    np.testing.assert_allclose(bends.values[:, 1], second, atol=2e-5)
+
+
+def test_kinks_away_from_zero():
+    """A clipped line has delta functions in its second derivative at -1 and 1."""
+    activations.register(
+        "clipped_line", lambda z: jnp.clip(z, -1.0, 1.0), kinks=(-1.0, 1.0), jumps=((-1.0, 1.0), (1.0, -1.0))
+    )
+    clipped = activations.get("clipped_line")
+    slopes, bends = derivatives(clipped, np.array([[1.3, 0.4], [0.4, 0.7]]), Pairs.within(2))
+    first, second = by_differences(clipped, (1.3, 0.4, 0.7), step=2e-3)
+    np.testing.assert_allclose((slopes.first[1], slopes.both[1], slopes.second[1]), first, atol=1e-5)
+    np.testing.assert_allclose(bends.values[:, 1], second, atol=1e-4)
+
+
+@pytest.mark.parametrize("activation", ["tanh", pytest.param("gelu", marks=pytest.mark.slow), "relu"])
+def test_slopes_are_the_jacobian(activation):
+    x = np.random.default_rng(0).normal(size=(3, 3))
+    K, pairs = x @ x.T, Pairs.within(3)
+    V = np.cov(np.random.default_rng(1).normal(size=(len(pairs), 9)))
+    slopes, _ = derivatives(activations.get(activation), K, pairs)
+    J = feature_jacobian(activations.get(activation), K, pairs)
+    np.testing.assert_allclose(slopes @ np.eye(len(pairs)), J, atol=1e-8)
+    np.testing.assert_allclose(slopes.carried(V), J @ V @ J.T, atol=1e-8)
+
+
+@pytest.mark.parametrize("activation", ["tanh", "relu"])
+def test_the_same_input_twice(activation):
+    """Two samples that are one behave like one."""
+    network = MLP(3, activation, weight_variances=1.5)
+    one, two = (flow(network, x, 8) for x in ([[1.2]], [[1.2], [1.2]]))
+    np.testing.assert_allclose(two.vertex(4), one.vertex(4).item(), rtol=1e-7)
+    np.testing.assert_allclose(two.nlo_metric(4), one.nlo_metric(4).item(), rtol=1e-6, atol=1e-10)
+
+
+def test_sampled_averages_are_as_accurate_as_stated():
+    """Three inputs are sampled, two are integrated."""
+    network, x = MLP(2, "tanh", bias_variances=0.1), np.random.default_rng(0).normal(size=(3, 4))
+    few, many = flow(network, x[:2], (8, 4)), flow(network, x, (8, 4), points=2**11)
+    for layer in (2, 3):
+        error = many.widths[layer - 2] * many.covariance_errors[layer - 1]
+        gap = many.four_point(layer)[:2, :2, :2, :2] - few.four_point(layer)
+        kept = np.ix_(*[[0, 1, 3]] * 2)
+        over_pairs = gap[few.pairs.rows, few.pairs.columns][:, few.pairs.rows, few.pairs.columns]
+        assert np.all(np.abs(over_pairs) < 8 * error[kept] + 1e-6)
+    assert 0 < many.accuracy < 0.02
+    assert many.shift_errors[2].max() < 1e-3
+    np.testing.assert_allclose(many.nlo_metric(3)[:2, :2], few.nlo_metric(3), atol=2e-3)
+
+
+# What a flow offers
+
+
+def test_correlators_of_a_flow():
+    found = flow(MLP(2, "tanh", weight_variances=1.2, bias_variances=0.05), inputs(TWO), 16)
+    V = found.four_point(3)
+    assert V.shape == (2,) * 4
+    np.testing.assert_allclose(V, V.transpose(1, 0, 2, 3))
+    np.testing.assert_allclose(V, V.transpose(2, 3, 0, 1))
+    np.testing.assert_allclose(found.connected(3, (0, 0, 1, 1)), V / 16)
+    np.testing.assert_allclose(found.connected(3, (0, 1, 0, 1)), V.transpose(0, 2, 1, 3) / 16)
+    assert not found.connected(3, (0, 1, 2, 2)).any()
+    assert found.connected(3, (0, 0, 0, 0))[0, 0, 0, 0] == pytest.approx(3 * V[0, 0, 0, 0] / 16)
+    np.testing.assert_allclose(found.metric(3), found.kernel(3) + found.nlo_metric(3) / 16)
+
+
+def test_covariance_of_observables():
+    """That of s_a s_b of two neurons carries the vertex to the next layer."""
+    found = flow(MLP(2, "tanh"), inputs(TWO), (16, 8))
+    slopes, _ = derivatives(activations.get("tanh"), found.kernel(2), found.pairs)
+    expected = slopes.carried(found.covariances[1])
+
+    def features(a, b):
+        return lambda z: np.tanh(z[:, a]) * np.tanh(z[:, b])
+
+    assert found.observable_covariance(2, features(0, 1), features(0, 0)) == pytest.approx(expected[0, 1], rel=1e-8)
+    alone = found.observable_covariance(2, features(0, 0), lambda z: z[:, 0] ** 2, samples=[1])
+    by_hand = slopes.both[2] * found.covariances[1, 2, 2]
+    assert alone == pytest.approx(by_hand, rel=1e-8)
+
+
+@pytest.mark.parametrize("neurons", [1, 3])
+def test_action_of_a_layer(neurons):
+    found = flow(MLP(2, "tanh"), inputs(TWO), 10**4)
+    action = found.action(3, neurons)
+    np.testing.assert_allclose(action.two_point, found.metric(3), atol=1e-6)
+    np.testing.assert_allclose(action.connected((0, 0, 1, 1)), found.connected(3, (0, 0, 1, 1)), atol=1e-7)
+    assert found.action(3, neurons, samples=[1]).g.shape == (1, 1)
+
+
+def test_dataset():
+    found = flow(MLP(2, "relu", weight_variances=2.0), inputs(TWO), (4, 8))
+    data = found.dataset()
+    assert data.sizes == {"layer": 3, "sample": 2, "other_sample": 2, "pair": 3, "other_pair": 3}
+    np.testing.assert_allclose(data["vertex"].sel(layer=3, pair="0,1", other_pair="1,1"), found.vertex(3)[1, 2])
+    np.testing.assert_allclose(data["metric"].sel(layer=2), found.metric(2))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: flow(MLP(2), [[1.0]], (3,)), "widths has 1"),
+        (lambda: flow(MLP(2), [[1.0]], 0), "widths"),
+        (lambda: flow(MLP(2), [1.0], 3), "x"),
+        (lambda: flow(MLP(2), [[math.nan]], 3), "x"),
+        (lambda: flow(MLP(2, "perceptron"), [[1.0]], 3), "jumps"),
+        (lambda: flow(MLP(2), [[1.0]], 3, replicas=1), "replicas"),
+        (lambda: flow(MLP(2), [[1.0]], 3).kernel(4), "layer"),
+        (lambda: flow(MLP(2), [[1.0]], 3).action(3, 1, samples=[1]), "sample"),
+        (lambda: sampler.metrics(MLP(2), [[1.0]], 3, draws=0, seed=0), "draws"),
+        (lambda: sampler.outputs(MLP(2), [[1.0]], 3, draws=1, seed=0, law="cauchy"), "law"),
+        (lambda: monte_carlo.check(MLP(2), [[1.0]], 3, draws=10, seed=0), "draws"),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(InvalidInput, match=message):
+        call()
+
+
+# Networks
+
+
+def deviation(values, expected):
+    """Of the mean, in standard errors."""
+    return np.abs(values.mean(axis=0) - expected) / (values.std(axis=0) / math.sqrt(len(values)))
+
+
+@pytest.mark.parametrize("width", [2, pytest.param(1, marks=pytest.mark.slow), pytest.param(4, marks=pytest.mark.slow)])
+def test_second_layer_is_exact_at_any_width(width):
+    found = flow(MLP(1, "tanh"), inputs(TWO), width)
+    drawn = found.pairs.of(sampler.metrics(MLP(1, "tanh"), inputs(TWO), width, draws=20000, seed=width))[:, 1]
+    assert deviation(drawn, found.pairs.of(found.kernel(2))).max() < 4
+    centred = drawn - found.pairs.of(found.kernel(2))
+    products = centred[:, :, None] * centred[:, None, :]
+    assert deviation(products, found.covariances[1]).max() < 4
+
+
+def test_linear_sampler_has_the_exact_covariance():
+    """Three samples in the two dimensions that they span, unequal widths and variances."""
+    x = np.array([[1.0, 0.2], [0.3, -1.0], [1.3, -0.8]])
+    network = MLP(2, "linear", weight_variances=(1.0, 0.5, 2.0))
+    drawn = sampler.metrics(network, x, (6, 3), draws=20000, seed=0)[:, 2]
+    exact = DeepLinear((6, 3), (1.0, 0.5, 2.0))
+    assert deviation(drawn, exact.two_point(3, x @ x.T / 2)).max() < 4
+    products = drawn[:, :, :, None, None] * drawn[:, None, None, :, :]
+    assert deviation(products, exact.metric_products(3, x @ x.T / 2)).max() < 4
+
+
+def test_sampler_is_reproducible_and_agrees_with_weights():
+    network, x = MLP(2, "tanh", weight_variances=1.2, bias_variances=0.05), inputs(TWO)
+    one, two = (sampler.metrics(network, x, 6, draws=20000, seed=4) for _ in range(2))
+    np.testing.assert_array_equal(one, two)
+    z = sampler.outputs(network, x, 6, draws=20000, seed=5)
+    pairs = Pairs.within(2)
+    from_weights, fast = z[:, 0, pairs.rows] * z[:, 0, pairs.columns], pairs.of(one[:, 2])
+    error = np.sqrt((from_weights.var(axis=0) + fast.var(axis=0)) / len(z))
+    assert np.all(np.abs(from_weights.mean(axis=0) - fast.mean(axis=0)) < 4 * error)
+
+
+def test_check_of_a_network():
+    found = monte_carlo.check(MLP(2, "tanh"), [[1.0]], 24, draws=20000, seed=0)
+    assert found.agrees, str(found)
+    assert str(found).startswith("agrees")
+    assert found["vertex"].measured.shape == (2, 1, 1)
+    assert set(found.dataset().data_vars) == {"largest_z", "relative_difference", "relative_bias"}
+    with pytest.raises(InvalidInput, match="comparison"):
+        found["nothing"]
+    vertex = found["vertex"]
+    wrong = monte_carlo.Comparison(
+        "vertex", 1.3 * vertex.predicted, vertex.measured, vertex.error, vertex.bias, vertex.limit_error
+    )
+    assert wrong.worst > 4
+    assert not monte_carlo.Check(found.flow, found.draws, 4.0, (wrong,)).agrees
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("activation", "weight", "bias"),
+    [
+        ("tanh", 1.0, 0.0),
+        ("relu", 2.0, 0.0),
+        ("gelu", 1.9, 0.1),
+        ("swish", 1.9, 0.05),
+        ("sin", 1.2, 0.0),
+        ("linear", 1.0, 0.0),
+    ],
+)
+@pytest.mark.parametrize("explicit", [False, True])
+def test_networks_of_every_kind(activation, weight, bias, explicit):
+    network = MLP(3, activation, weight_variances=weight, bias_variances=bias)
+    found = monte_carlo.check(network, inputs(TWO), (48, 64, 48), draws=60000, seed=1, explicit=explicit)
+    assert found.agrees, str(found)
+
+
+@pytest.mark.slow
+def test_relu_at_all_orders():
+    """n Var / K^2 = n [(1 + 5/n)^(l-1) - 1] without bias."""
+    for n, expected in ((32, 56.41), (64, 44.36)):
+        drawn = sampler.metrics(MLP(7, "relu", weight_variances=2.0), [[1.0]], n, draws=200000, seed=n)[:, 7, 0, 0] / 2
+        assert n * ((1 + 5 / n) ** 7 - 1) == pytest.approx(expected, abs=0.01)
+        assert deviation(drawn[:, None], 1.0).max() < 4
+        assert deviation((drawn[:, None] - 1) ** 2, expected / n).max() < 4
+
+
+@pytest.mark.slow
+def test_tanh_table_of_networks():
+    drawn = sampler.metrics(MLP(7, "tanh"), [[1.0]], 64, draws=400000, seed=0)[:, :, 0, 0]
+    for layer, measured, error in ((2, 0.0972, 0.0002), (5, 0.0391, 0.0001), (8, 0.0232, 0.0001)):
+        assert 64 * drawn[:, layer - 1].var() == pytest.approx(measured, abs=6 * error)
+    found = flow(MLP(7, "tanh"), [[1.0]], 64)
+    assert 64 * (drawn[:, 7].mean() - found.kernel(8).item()) == pytest.approx(found.nlo_metric(8).item(), abs=0.01)
+
+
+@pytest.mark.slow
+def test_explicit_weights_and_biases():
+    network = MLP(3, "tanh", weight_variances=1.2, bias_variances=0.05)
+    found = flow(network, [[1.0, 1.0]], 16)
+    assert found.metric(4).item() == pytest.approx(0.33482, abs=1e-5)
+    assert found.connected(4, (0, 0, 1, 1)).item() == pytest.approx(0.00648, abs=1e-5)
+    for law in ("normal", "uniform"):
+        z = sampler.outputs(network, [[1.0, 1.0]], 16, draws=400000, seed=2, law=law)[:, :, 0]
+        square = z**2
+        assert square[:, 0].mean() == pytest.approx(0.3343, abs=0.0025)
+        if law == "normal":
+            assert np.cov(square.T)[0, 1] == pytest.approx(0.0065, abs=0.0012)
+            assert np.mean(z[:, 0] ** 4) - 3 * np.mean(square[:, 0]) ** 2 == pytest.approx(0.0184, abs=0.003)
