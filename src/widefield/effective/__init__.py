@@ -1,1 +1,15 @@
-"""Effective theory."""
+"""The effective theory of networks of finite width, at initialisation: order by order in 1/n (PDLT).
+
+| question | module |
+|---|---|
+| is an activation critical, where, and of which universality class? | `criticality`, `susceptibilities`, `phases`, `plots` |
+| kernel, vertex and corrections of one input through layers; how they behave at large depth | `single_flow`, `asymptotics` |
+| two inputs: how norms and angles flow | `two_inputs` |
+| kernel, four-point vertex and corrections of many inputs | `flow` |
+| deep linear networks to all orders | `deep_linear` |
+| entropy and mutual information of layers, optimal depth to width | `information`, `entropies`, `aspect_ratio` |
+| residual networks | `residual`, `residual_inputs` |
+| drawing finite networks, fast, and comparing | `sampler`, `residual_sampler`, `monte_carlo` |
+| Wick contractions, cumulants, quartic actions, running couplings | `wick`, `cumulants`, `quartic`, `couplings` |
+| averages over one input, and their derivatives | `single_input`, `moments`, `layer_table`, `curvature` |
+"""

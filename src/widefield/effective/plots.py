@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
+from matplotlib import patheffects
 from numpy.typing import NDArray
 
 from ..errors import InvalidInput
@@ -54,7 +55,8 @@ def _name_phases(axes: Axes, x: Floats, y: Floats, phase: NDArray[np.int_]) -> N
             continue
         row, column = np.median(np.argwhere(inside), axis=0).astype(int)
         if inside[row].mean() > 0.2:
-            axes.text(x[column], y[row], name, ha="center", va="center", fontsize="small", color="0.25")
+            text = axes.text(x[column], y[row], name, ha="center", va="center", fontsize="small", color="0.15")
+            text.set_path_effects([patheffects.withStroke(linewidth=3, foreground="w", alpha=0.8)])
 
 
 def _mark_points(axes: Axes, activation: str, x: Floats, y: Floats) -> None:
