@@ -2,8 +2,8 @@
 
 | question | module |
 |---|---|
-| is an activation critical, where, and of which universality class? | `criticality`, `susceptibilities`, `phases`, `plots` |
-| kernel, vertex and corrections of one input through layers; how they behave at large depth | `single_flow`, `asymptotics` |
+| is an activation critical, and of which universality class? | `criticality`, `phases`, `plots` |
+| one input: kernel, vertex and corrections; large depth | `single_flow`, `asymptotics` |
 | two inputs: how norms and angles flow | `two_inputs` |
 | kernel, four-point vertex and corrections of many inputs | `flow` |
 | deep linear networks to all orders | `deep_linear` |
