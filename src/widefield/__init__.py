@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from . import activations, data, kernels, plots, two_layer
+from . import activations, data, effective, kernels, plots, two_layer
 from ._version import __version__
 from .crosschecking import crosscheck
 from .data import Data
@@ -85,6 +85,7 @@ __all__ = [
     "activations",
     "crosscheck",
     "data",
+    "effective",
     "kernels",
     "plots",
     "solve",

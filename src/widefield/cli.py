@@ -1,4 +1,4 @@
-"""The command line: `widefield solve`, `compare`, `crosscheck`, `show`, `new`, `demo`."""
+"""The command line: `widefield solve`, `compare`, `crosscheck`, `advise`, `show`, `new`, `demo`."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from .comparison import Comparison
     from .crosschecking import Crosscheck
+    from .effective.advice import Advice
     from .trajectory import Trajectory
 
 app = typer.Typer(
@@ -230,6 +231,56 @@ def _print_crosscheck(found: Crosscheck) -> None:
 
 def _brief(value: float) -> str:
     return f"{value:.2%}" if value >= 1e-4 else f"{value:.0e}".replace("e-0", "e-")
+
+
+@app.command()
+def advise(
+    activation: Annotated[str, typer.Option(help="Name of an activation: relu, gelu, tanh, ...")],
+    depth: Annotated[int, typer.Option(help="Layers of weights.")],
+    width: Annotated[int, typer.Option(help="Neurons of a hidden layer.")],
+    outputs: Annotated[int, typer.Option(help="Neurons of the last layer.")] = 10,
+    residual: Annotated[bool, typer.Option("--residual", help="With skip connections around every layer.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw a figure into this file (png, pdf, svg).")] = None,
+) -> None:
+    """How to initialise a network, and what its depth, width and activation will do to signals and gradients."""
+    from . import files
+    from .effective.advice import advise as ask
+
+    if plot is not None:
+        files.check_writable(plot)
+    advice = ask(activation, depth, width, outputs=outputs, residual=residual)
+    _print_advice(advice)
+    if plot is not None:
+        from .effective import plots
+
+        figure = plots.advice_plot(advice)
+        with files.atomic(plot) as temporary:
+            figure.savefig(temporary, format=plot.suffix.lstrip(".") or "png")
+        console.print(f"saved {plot}", highlight=False, soft_wrap=True)
+
+
+def _print_advice(advice: Advice) -> None:
+    kind = f"{advice.point.universality_class} class, {advice.point.stability}"
+    console.print(f"[bold]{advice.activation}[/]: {kind}", highlight=False)
+    table = Table(box=box.SIMPLE, show_header=False)
+    rows = {
+        "weights": f"N(0, {advice.weight_variance:.10g} / fan-in)",
+        "weights of the first layer": f"N(0, {advice.first_weight_variance:.10g} / fan-in), inputs of mean square 1",
+        "biases": f"N(0, {advice.bias_variance:.10g})" if advice.bias_variance else "0",
+        "skip connections": f"times {advice.gamma:.4g}" if advice.gamma else "none",
+        "signal, last over first layer": f"{advice.kernels[-1] / advice.kernels[0]:.4g}",
+        "gradient, first over last layer": f"{advice.gradients[0]:.4g}",
+        "scatter over seeds": f"{advice.fluctuations[-1]:.1%}",
+        "depth / width": f"{advice.ratio:.3g}; optimal {advice.optimal_ratio:.3g}",
+    }
+    for name, value in rows.items():
+        table.add_row(name, value)
+    console.print(table)
+    for framework, code in advice.snippets().items():
+        console.print(f"[bold]{framework}[/]")
+        console.print(code, highlight=False, markup=False, soft_wrap=True)
+    console.print()
+    console.print(advice.verdict, highlight=False)
 
 
 @app.command()
