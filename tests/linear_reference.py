@@ -1,6 +1,6 @@
 """Closed equations of infinitely wide deep linear networks on the discrete grid, in plain NumPy.
 
-Nothing is sampled and nothing is shared with the package. Theory: dmft.md sections 3.1, 5 and 9.
+Nothing is sampled and nothing is shared with the package. Theory: BP22 and BP23.
 
 `sweep` knows every rule, gates included, and all options of the optimiser and the network, in one causal pass with
 all fields as rows of coefficients: slow, and simple.

@@ -1,6 +1,6 @@
 """The exact process of infinitely wide nonlinear networks by deterministic integration, in plain NumPy.
 
-Nothing is sampled and nothing is shared with the package. Theory: dmft.md sections 3, 4.3 and 9.
+Nothing is sampled and nothing is shared with the package. Theory: BP22 and BP23.
 
 * `two_layer`: L = 1, smooth activations, any P that a tensor grid in P + 1 dimensions affords (P = 1, 2);
 * `two_layer_relu`: L = 1, ReLU, P = 1, 2. The flow is piecewise linear and homogeneous, so it is followed exactly on

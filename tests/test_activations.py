@@ -72,7 +72,7 @@ def test_values_below_a_kink(name, below):
     ],
 )
 def test_taylor_data(name, taylor):
-    """The table of PDLT section 5.3 (pdlt-1, section 6)."""
+    """The table of PDLT section 5.3."""
     assert [float(f64(get(name).derivative(p), 0.0)) for p in range(6)] == pytest.approx(taylor, abs=1e-14)
 
 
@@ -153,7 +153,7 @@ def test_universality_classes():
     ],
 )
 def test_two_input_oracles(name, feature, slope):
-    """pdlt-1, section 9.2."""
+    """Reference values."""
     activation = get(name)
     assert activation.feature_moment(1.3, 0.4, 0.7) == pytest.approx(feature, abs=6e-13)
     if slope is not None:
@@ -257,7 +257,7 @@ def test_determinant_is_exact(k11, k22, k12):
 
 
 def test_wick():
-    """pdlt-1, section 9.1, K = [[2, 1], [1, 3]]."""
+    """Reference values, K = [[2, 1], [1, 3]]."""
     assert get("monomial(2)").feature_moment(2.0, 1.0, 3.0) == 8.0
     assert get("monomial(3)").feature_moment(2.0, 1.0, 3.0) == 60.0
     assert get("monomial(3)").square(2.0) == 120.0

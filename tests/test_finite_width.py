@@ -79,7 +79,7 @@ def test_width_leaves_the_mean_curve_and_its_spread_falls_as_the_square_root_up_
 
 
 def test_equal_gamma_does_not_give_equal_curves():
-    """gamma = gamma0 sqrt(N) fixed instead of gamma0: wider networks are lazier (dmft.md section 17)."""
+    """gamma = gamma0 sqrt(N) fixed instead of gamma0: wider networks are lazier."""
     data = wf.data.sphere(samples=3, dimension=4, seed=2)
     problem = {"data": data, "steps": 10, "rate": 0.2, "activation": "tanh", "layers": 1}
     richness = 3 * np.sqrt(32)
@@ -125,7 +125,7 @@ def test_the_first_step_follows_the_kernel_precisely(name):
 
 
 LINEAR = {1: (0.4170365770, 0.6803670677), 2: (0.5878116092, 0.8734416714), 3: (0.7428987141, 0.9700862296)}
-"""f(5), f(10) of linear networks at infinite width, P = 1, K = y = gamma0 = 1, eta = 0.05 (dmft.md section 17)."""
+"""f(5), f(10) of linear networks at infinite width, P = 1, K = y = gamma0 = 1, eta = 0.05 (reference values)."""
 
 
 def check_linear(layers, widths, seeds):
@@ -151,7 +151,7 @@ def test_linear_networks_follow_the_curve_of_infinite_width_precisely(layers):
 
 
 ANGLES = wf.data.gram(np.cos(np.subtract.outer([0, np.pi / 4, np.pi / 2], [0, np.pi / 4, np.pi / 2])), [1.0, 0.5, -1.0])
-LAZY = {  # angles 0, pi/4, pi/2 with three hidden layers (dmft.md section 17)
+LAZY = {  # angles 0, pi/4, pi/2 with three hidden layers (reference values)
     "gradient descent": (wf.GradientDescent(), (4.0, 2.233324, 1.060388)),
     "half": (wf.FeedbackAlignment(0.5), (1.875, 1.290165, 0.800721)),
     "none": (wf.FeedbackAlignment(0.0), (1.0, 0.820913, 0.604826)),
@@ -182,7 +182,7 @@ def test_the_kernel_at_the_start_is_that_of_infinite_width_for_every_rule(name):
 
 
 def check_covariance(layers, width, seeds):
-    """Cov(Phi^l, Phi^l') = (1 + 5/N)^min(l, l') - 1 at every N, and N Var G^L = 5 (BP23 H.3, dmft.md section 10)."""
+    """Cov(Phi^l, Phi^l') = (1 + 5/N)^min(l, l') - 1 at every N, and N Var G^L = 5 (BP23 H.3)."""
     data = wf.data.gram(kernel=[[1.0]], y=[1.0])
     run = train(width, seeds, data=data, steps=1, layers=layers, activation=RELU, kernels=True)
     phi = run.feature_kernel.values[:, 0, :, 0, 0]

@@ -40,7 +40,7 @@ OPEN = ["tanh", "sigmoid", "softplus", "swish"]
     ],
 )
 def test_published_moments(name, K, square, slope_of_square, slope_square, fourth, curvature):
-    """pdlt-1, section 9.2; g' = <z s s'>/K and g'' = <d^4(s^2)/dz^4>/4."""
+    """Reference values; g' = <z s s'>/K and g'' = <d^4(s^2)/dz^4>/4."""
     d = [get(name).derivative(n) for n in range(5)]
     assert gaussian.square(name, K) == pytest.approx(square, abs=6e-13)
     assert gaussian.slope_square(name, K) == pytest.approx(slope_square, abs=6e-13)
@@ -82,7 +82,7 @@ def test_moments_against_quad(name, K):
 
 
 def test_identities():
-    """pdlt-1, section 6: tanh, sigmoid and softplus are related exactly."""
+    """tanh, sigmoid and softplus are related exactly."""
     K = VARIANCES
     g, fourth = gaussian.square("tanh", K), gaussian.fourth("tanh", K)
     np.testing.assert_allclose(gaussian.slope_square("tanh", K), 1 - 2 * g + fourth, rtol=1e-12)
@@ -100,7 +100,7 @@ def test_identities():
     ],
 )
 def test_half_stable_points(name, K, C_b, C_W):
-    """pdlt-1, C8: chi_perp = chi_par = 1 at K*."""
+    """Reference values: chi_perp = chi_par = 1 at K*."""
     s = get(name)
     assert 1 / gaussian.slope_square(name, K) == pytest.approx(C_W, rel=1e-12)
     assert K - gaussian.square(name, K) * C_W == pytest.approx(C_b, abs=1e-11)
@@ -212,7 +212,7 @@ def test_finite_angle_recursion(a_plus, a_minus):
 
 
 def test_relu_angles():
-    """pdlt-1, section 9.3: psi = pi -> pi/2 -> 1.2468502199 -> ..."""
+    """Reference values: psi = pi -> pi/2 -> 1.2468502199 -> ..."""
     cosine, angles = -1.0, []
     for _ in range(4):
         cosine = float(2 * gaussian.feature_kernel("relu", 1.0, cosine, 1.0))
@@ -222,7 +222,7 @@ def test_relu_angles():
 
 
 def test_published_two_input_kernels():
-    """pdlt-1, section 9.4: tanh from K = [[1, .6], [.6, 1.5]], two layers."""
+    """Reference values: tanh from K = [[1, .6], [.6, 1.5]], two layers."""
     K = np.array([1.0, 0.6, 1.5])
     for expected in (
         [0.394294490398, 0.196571605627, 0.468288210531],
@@ -419,7 +419,7 @@ def test_four_linearly_dependent():
 
 
 def test_vertex_source():
-    """pdlt-1, section 9.4: V at l = 2 is <s1 s2 s3 s4> - <s1 s2><s3 s4>, two inputs."""
+    """Reference values: V at l = 2 is <s1 s2 s3 s4> - <s1 s2><s3 s4>, two inputs."""
     K, tanh = np.array([[1.0, 0.6], [0.6, 1.5]]), get("tanh")
     order = [(0, 0, 0, 0), (0, 0, 0, 1), (0, 0, 1, 1), (0, 1, 0, 1), (0, 1, 1, 1), (1, 1, 1, 1)]
     values = []

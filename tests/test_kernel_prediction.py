@@ -56,7 +56,7 @@ def network(activation, layers=2, weights=1.0, biases=0.1):
     ],
 )  # fmt: skip
 def test_trained_networks(activation, weights, mean, covariance, errors):
-    """pdlt-3, O1 to O3."""
+    """Reference values."""
     found = StaticKernel(network(activation, 2, weights), weight_rates=0.5, bias_rates=0.5)(INPUTS)
     prediction = trained(blocks(found.nngp), blocks(found.ntk), TARGETS)
     np.testing.assert_allclose(prediction.mean[:, 0], mean, rtol=1e-8, atol=1e-10)
@@ -67,7 +67,7 @@ def test_trained_networks(activation, weights, mean, covariance, errors):
 
 
 def test_bayesian_rates():
-    """pdlt-3, O2 and K12: only the last layer learns, at rates that are its variances."""
+    """Reference values: only the last layer learns, at rates that are its variances."""
     given = network("tanh")
     found = StaticKernel(given, weight_rates=(0.0, 0.0, 1.0), bias_rates=(0.0, 0.0, 0.1))(INPUTS)
     np.testing.assert_allclose(found.ntk, found.nngp, rtol=1e-14)
@@ -85,7 +85,7 @@ def test_bayesian_rates():
     [(2, 0.6309924091), (3, 0.5413373930), (5, 0.4653963102), (10, 0.4321304911), (100, 0.5220226349)],
 )
 def test_variance_beside_a_training_input(layers, variance):
-    """pdlt-3, O4: in units of the kernel's diagonal."""
+    """Reference values: in units of the kernel's diagonal."""
     x = np.linalg.cholesky(2 * np.array([[1, 0.5], [0.5, 1]]))
     found = StaticKernel(network("relu", layers - 1, 2.0, 0.0), bias_rates=1.0)(x)
     prediction = trained(blocks(found.nngp), blocks(found.ntk), [1.0])
@@ -94,7 +94,7 @@ def test_variance_beside_a_training_input(layers, variance):
 
 @pytest.mark.parametrize(("delta", "variance"), [(0.1, 8.070e-4), (0.05, 8.090e-4)])
 def test_between_two_training_inputs(delta, variance):
-    """pdlt-3, O6: weights of the two targets for an input between them."""
+    """Reference values: weights of the two targets for an input between them."""
     rates = tuple(1 / layer for layer in range(1, 6))
     middle, step = np.array([1, 0.6, -0.3]), np.array([0.6, -1, 0])
     step = delta * step / np.linalg.norm(step)
@@ -110,7 +110,7 @@ def test_between_two_training_inputs(delta, variance):
 
 @given(s=st.floats(-2, 3), rates=st.lists(st.floats(0.1, 3), min_size=8, max_size=8))
 def test_linear_networks_interpolate(s, rates):
-    """pdlt-3, O6: weights s and 1 - s whatever the variances and rates."""
+    """Reference values: weights s and 1 - s whatever the variances and rates."""
     x = np.array([[1, 0.5, -0.4], [-0.2, 0.9, 0.7]])
     x = np.concatenate([x, [s * x[0] + (1 - s) * x[1]]])
     kernel = StaticKernel(
@@ -125,7 +125,7 @@ def test_linear_networks_interpolate(s, rates):
 
 @pytest.mark.parametrize(("activation", "factor"), [("linear", 4.0)])
 def test_first_step(activation, factor):
-    """dmft, section 17: f(1) = eta (L + 1) K y."""
+    """Reference values: f(1) = eta (L + 1) K y."""
     x, y = np.linalg.cholesky(2 * np.array([[1, 0.5], [0.5, 1]])), np.array([1.0, 0.5])
     found = StaticKernel(network(activation, 3, 1.0, 0.0))(x)
     prediction = trained(

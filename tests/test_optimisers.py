@@ -92,7 +92,7 @@ def test_a_step_follows_the_recurrence(momentum, decay, double):
 
 
 def test_momentum_remembers_as_the_theory_says(double):
-    """W(t) - W(0) = eta sum_{s<t} (1 - m^{t-s}) G(s), dmft.md section 9."""
+    """W(t) - W(0) = eta sum_{s<t} (1 - m^{t-s}) G(s)."""
     optimiser, gradients = wf.SGD(0.1, 6, momentum=0.6), np.random.default_rng(1).normal(size=(6, 4))
     value, velocity = jnp.zeros(4), jnp.zeros(4)
     for gradient in gradients:
@@ -124,7 +124,7 @@ def test_free_weights_diffuse(double):
 
 
 def test_free_weights_with_decay_have_the_variance_of_the_recurrence(double):
-    """Q(t, t) = al^{2t} + 2 eta T sum_k al^{2(t-1-k)}, al = 1 - eta lambda (dmft.md section 9)."""
+    """Q(t, t) = al^{2t} + 2 eta T sum_k al^{2(t-1-k)}, al = 1 - eta lambda."""
     optimiser = wf.SGD(0.03, 12, temperature=0.5, weight_decay=2.0)
     _, end = free_weights(optimiser, 12)
     al = 1 - 0.03 * 2.0

@@ -70,7 +70,7 @@ def angle(kernel):
     ],
 )  # fmt: skip
 def test_four_inputs(activation, weights, nngp, ntk):
-    """pdlt-3, O1 to O3: entries 11, 22, 33, 44, 12, 13, 14, 23, 24, 34."""
+    """Reference values: entries 11, 22, 33, 44, 12, 13, 14, 23, 24, 34."""
     found = StaticKernel(network(activation, 2, weights, 0.1), weight_rates=0.5, bias_rates=0.5)(INPUTS)
     rows, columns = np.triu_indices(4, 1)
     for kernel, listed in ((found.nngp, nngp), (found.ntk, ntk)):
@@ -91,7 +91,7 @@ def test_four_inputs(activation, weights, nngp, ntk):
     ],
 )
 def test_finite_angle(layers, psi, cosine, tolerance):
-    """pdlt-3, O4; the diagonal of the tangent kernel is l (1 + |x|^2/D) exactly."""
+    """Reference values; the diagonal of the tangent kernel is l (1 + |x|^2/D) exactly."""
     x = gram([1, 0.5], [0.5, 1])
     # |x|^2/D = 1 in the kernel of the first layer, where the weights' variance is 2 as everywhere.
     found = StaticKernel(network("relu", layers - 1, 2.0), weight_rates=1.0, bias_rates=1.0)(x)
@@ -102,7 +102,7 @@ def test_finite_angle(layers, psi, cosine, tolerance):
 
 @pytest.mark.parametrize("layers", [1, 4, 30])
 def test_linear_networks_keep_angles(layers):
-    """pdlt-3, O4."""
+    """Reference values."""
     found = StaticKernel(network("linear", layers), bias_rates=1.0)(gram([1, 0.5], [0.5, 1]))
     assert found.ntk[0, 1] / found.ntk[0, 0] == pytest.approx(0.75, rel=1e-14)
 
@@ -122,7 +122,7 @@ def critical_tanh(layers):
     ("delta", "robustness", "variance"), [(0.1, -0.00200038316, 5.510580619e-4), (0.05, -5.0122034e-4, None)]
 )
 def test_nearby_inputs(delta, robustness, variance):
-    """pdlt-3, O5: a training and a test input that are close to each other."""
+    """Reference values: a training and a test input that are close to each other."""
     found = critical_tanh(8)(displaced([0.6, -1, 0], delta))
     ratio = found.ntk[1, 0] / found.ntk[0, 0]
     assert ratio - 1 == pytest.approx(robustness, abs=1e-11)
@@ -132,7 +132,7 @@ def test_nearby_inputs(delta, robustness, variance):
 
 
 def test_expansion_in_a_small_displacement():
-    """pdlt-3, O5: sums and differences of kernels, extrapolated from two displacements."""
+    """Reference values: sums and differences of kernels, extrapolated from two displacements."""
     single = critical_tanh(8)(displaced([0.6, -1, 0], 0.0)[:1])
     assert single.nngp[0, 0] == pytest.approx(0.06768104, abs=6e-9)
     assert single.ntk[0, 0] == pytest.approx(1.63531867, abs=6e-9)
@@ -165,7 +165,7 @@ def test_expansion_in_a_small_displacement():
 
 @pytest.mark.parametrize(("activation", "ratio"), [("tanh", 2.0043), ("sin", 1.556)])
 def test_robustness_of_deep_networks(activation, ratio):
-    """pdlt-3, O7 (its log for 100 layers): rates 1 in every layer, equal norms."""
+    """Reference values: rates 1 in every layer, equal norms."""
     angle = 1e-3
     x = math.sqrt(2) * np.array([[1, 0], [math.cos(angle), math.sin(angle)]])
     found = StaticKernel(network(activation, 99), bias_rates=1.0)(x)
@@ -175,7 +175,7 @@ def test_robustness_of_deep_networks(activation, ratio):
 
 @pytest.mark.parametrize("layers", [1, 5, 50])
 def test_sine_keeps_its_tangent_kernel(layers):
-    """pdlt-3, O8."""
+    """Reference values."""
     found = StaticKernel(network("sin", layers))(math.sqrt(2) * np.array([[1.0, 0.0]]))
     assert found.ntk[0, 0] == pytest.approx(1.0, rel=1e-14 * layers)
     if layers == 1:
@@ -192,7 +192,7 @@ def test_sine_keeps_its_tangent_kernel(layers):
     ],
 )
 def test_two_inputs(activation, feature, slope):
-    """pdlt-1, section 9.2."""
+    """Reference values."""
     x = gram([1.3, 0.4], [0.4, 0.7])
     found = StaticKernel(network(activation, 1), rule=wf.DirectFeedbackAlignment()).layers(x)
     assert found.feature[0, 0, 1] == pytest.approx(feature, abs=1e-11)
@@ -209,14 +209,14 @@ def test_two_inputs(activation, feature, slope):
     ],
 )  # fmt: skip
 def test_depth(activation, kernels):
-    """pdlt-1, section 9.3."""
+    """Reference values."""
     found = StaticKernel(network(activation, max(kernels) - 1)).layers(np.ones((1, 1))).feature[:, 0, 0]
     for layer, expected in kernels.items():
         assert found[layer - 2] == pytest.approx(expected, rel=1e-10)
 
 
 def test_two_inputs_and_two_layers():
-    """pdlt-1, section 9.4."""
+    """Reference values."""
     found = StaticKernel(network("tanh", 2)).layers(gram([1, 0.6], [0.6, 1.5])).feature
     expected = [(0.394294490398, 0.196571605627, 0.468288210531), (0.236450410499, 0.111269614827, 0.263137202852)]
     for kernel, (first, both, second) in zip(found, expected, strict=True):
@@ -233,7 +233,7 @@ def test_two_inputs_and_two_layers():
     ],
 )
 def test_relu_angles(start, angles):
-    """pdlt-1, section 9.3, "ReLU angle"."""
+    """Reference values, "ReLU angle"."""
     found = StaticKernel(network(NORMALISED, max(angles) - 1)).by_angle([start, 0.0]).feature_kernel.values
     for layer, expected in angles.items():
         assert math.acos(found[layer - 2, 0] / found[layer - 2, 1]) == pytest.approx(expected, abs=1e-9)
@@ -249,7 +249,7 @@ ANGLE_KERNELS = {
 
 @pytest.mark.parametrize("rho", ANGLE_KERNELS)
 def test_angle_kernels(rho):
-    """dmft, section 17, "Lazy angle kernels"; normalised ReLU."""
+    """Reference values, "Lazy angle kernels"; normalised ReLU."""
     rules = [wf.FeedbackAlignment(rho)] + [wf.GradientDescent()] * (rho == 1)
     rules += [wf.DirectFeedbackAlignment(), wf.Hebb()] * (rho == 0)
     for layers, listed in enumerate(ANGLE_KERNELS[rho], start=1):
@@ -260,7 +260,7 @@ def test_angle_kernels(rho):
 
 @pytest.mark.parametrize(("layers", "expected"), [(1, 0.530330), (2, 0.397748), (3, 0.298311), (4, 0.223733)])
 def test_gated_angle_kernels(layers, expected):
-    """dmft, section 17, "GLN/(L+1)"."""
+    """Reference values, "GLN/(L+1)"."""
     found = StaticKernel(network(NORMALISED, layers), wf.GatedLinear()).by_angle([math.pi / 4, 0.0])
     assert found.ntk.values[0] / (layers + 1) == pytest.approx(expected, abs=6e-7)
     assert found.ntk.values[1] == pytest.approx(layers + 1, rel=1e-14)
@@ -268,7 +268,7 @@ def test_gated_angle_kernels(layers, expected):
 
 @pytest.mark.parametrize("rho", [0.0, 0.5, 1.0])
 def test_linear_networks(rho):
-    """dmft, section 17, f(1): K^x times the sum of rho^k, and L + 1 for gradient descent."""
+    """Reference values, f(1): K^x times the sum of rho^k, and L + 1 for gradient descent."""
     x, factor = gram([1, 0.5], [0.5, 1]), sum(rho**k for k in range(4))
     found = StaticKernel(network("linear", 3), wf.FeedbackAlignment(rho))(x).ntk
     np.testing.assert_allclose(found, factor * np.array([[1, 0.5], [0.5, 1]]), rtol=1e-14)
