@@ -45,6 +45,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/independent_solvers.py
 	$(BIN)/python benchmarks/static_kernels.py
 	$(BIN)/python benchmarks/empirical_kernels.py
+	$(BIN)/python benchmarks/vertex_flow.py
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

@@ -251,7 +251,7 @@ PAIRS += [
 
 
 BIAS = {"tanh": 0.0, "relu": 0.01}
-"""Fraction of a norm that finite samples add by Stein's lemma (4000 of them)."""
+"""Fraction of a norm that finite samples add by Stein's lemma."""
 
 
 def pair(activation, layers, rule, steps=10):
@@ -273,12 +273,15 @@ def test_agrees_with_the_causal_solver(activation, layers, rule):
     data = wf.solve(problem, wf.AlternatingMonteCarlo(2000, replicas=4, iterations=30, settle=15, tolerance=0.0)).data
     for name in ("outputs", *KERNELS, "ntk"):
         agrees(data, name, causal[name].values, causal[f"{name}_error"].values, BIAS[activation])
+    # Wide error bars would agree with anything.
+    for name, most in (("outputs", 0.02), ("feature_kernel", 0.03), ("ntk", 0.05)):
+        assert relative(data[f"{name}_error"].values + causal[name].values, causal[name].values) < most, name
 
 
 @STALLS
 @pytest.mark.slow
 def test_sampling_bias_falls_with_the_number_of_samples():
-    """ReLU by Stein's lemma, the noisiest case: from S to 4 S the distance to the causal solver halves at least."""
+    """ReLU by Stein's lemma, the noisiest case: with 16 times the samples gradients are at least twice as close."""
     problem = dataclasses.replace(pair("relu", 2, "gd"), network=wf.MLP(2, "relu", richness=1.5))
     causal = wf.solve(problem, wf.InfiniteWidth(4096, 8, rank_tolerance=1e-3)).data
     distances = []

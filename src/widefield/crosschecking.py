@@ -83,7 +83,11 @@ class Crosscheck:
             return f"Nothing to check: {count} solver{'s apply' if count != 1 else ' applies'} to this problem."
         apart = [difference for difference in self.differences if not difference.agrees]
         if not apart:
-            return f"{len(self.answers)} solvers agree in all {len(self.differences)} comparisons."
+            loosest = max(difference.allowed for difference in self.differences)
+            return (
+                f"{len(self.answers)} solvers agree in all {len(self.differences)} comparisons, "
+                f"of which the loosest would notice {loosest:.1g}."
+            )
         worst = max(apart, key=lambda difference: difference.difference / difference.allowed)
         return (
             f"{len(apart)} of {len(self.differences)} comparisons DISAGREE; the worst: {worst.first} and "
