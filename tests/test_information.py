@@ -8,13 +8,13 @@ import pytest
 from scipy.special import gammaln, kve
 
 from widefield.effective.aspect_ratio import (
-    critical_point,
     fluctuation_rate,
     information_drift,
     information_of_ratio,
     optimal_aspect_ratio,
     optimal_depth,
 )
+from widefield.effective.criticality import critical_point
 from widefield.effective.entropies import table_divergence, table_entropy, table_information, table_tripartite
 from widefield.effective.information import (
     deep_information,
@@ -302,13 +302,13 @@ def test_largest_information():
 def test_half_stable_activations():
     gelu, swish = critical_point("gelu"), critical_point("swish")
     assert gelu.kernel == pytest.approx((3 + math.sqrt(17)) / 2, rel=1e-11)
-    assert (gelu.C_b, gelu.C_W) == pytest.approx((0.172922390756067, 1.98305825743755), rel=1e-11)
-    assert (swish.kernel, swish.C_b, swish.C_W) == pytest.approx(
+    assert (gelu.bias_variance, gelu.weight_variance) == pytest.approx((0.172922390756067, 1.98305825743755), rel=1e-11)
+    assert (swish.kernel, swish.bias_variance, swish.weight_variance) == pytest.approx(
         (14.3201736180258, 0.55514317072153, 1.98800467826949), rel=1e-10
     )
     assert fluctuation_rate("gelu") == pytest.approx(4.904226, abs=1e-6)
     assert fluctuation_rate("swish") == pytest.approx(4.923187, abs=1e-6)
-    assert math.isclose(critical_point("erf").C_W, math.pi / 4, rel_tol=1e-14)
+    assert math.isclose(critical_point("erf").weight_variance, math.pi / 4, rel_tol=1e-14)
 
 
 @pytest.mark.parametrize("activation", ["linear", "relu"])

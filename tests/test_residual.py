@@ -9,13 +9,13 @@ import pytest
 from widefield.activations import register
 from widefield.effective.aspect_ratio import (
     critical_block,
-    critical_point,
     fluctuation_rate,
     kernel_coefficient,
     optimal_aspect_ratio,
     optimal_depth,
     optimal_gamma,
 )
+from widefield.effective.criticality import critical_point
 from widefield.effective.residual import (
     BlockLayer,
     block_strength,
@@ -94,16 +94,22 @@ def test_strong_skip_changes_nothing(activation):
     assert np.all(still.vertex == 0)
 
 
+def _fixed_kernel(activation):
+    """K*, a small one in the K* = 0 class, and 1 where every kernel is fixed."""
+    K = critical_point(activation).kernel
+    return 1.0 if K is None else max(K, 1e-9)
+
+
 @pytest.mark.parametrize("activation", ["relu", "tanh", "sin", "erf", "gelu", "swish", "leaky_relu(0.2)"])
 @pytest.mark.parametrize("gamma", [-0.6, 0.0, 0.5])
 def test_both_susceptibilities_are_one_on_the_critical_line(activation, gamma):
-    point = critical_point(activation)
+    K = _fixed_kernel(activation)
     for layers in (1, 3):
         block = critical_block(activation, gamma, layers)
-        parallel, perpendicular = susceptibilities(activation, max(point.kernel, 1e-9), gamma, block)
+        parallel, perpendicular = susceptibilities(activation, K, gamma, block)
         assert (float(parallel), float(perpendicular)) == pytest.approx((1, 1), abs=3e-8)
-        K = kernel_flow(activation, [[max(point.kernel, 1e-9)]], 3, gamma, block)
-        np.testing.assert_allclose(K, K[:1].repeat(3, axis=0), rtol=1e-7)
+        flow = kernel_flow(activation, [[K]], 3, gamma, block)
+        np.testing.assert_allclose(flow, K, rtol=1e-7)
 
 
 RATES = [
@@ -135,8 +141,9 @@ def test_rate_of_relu_is_not_monotone():
 def test_rate_of_deep_recursions(activation):
     """V / K^2 grows by nu with every block once X has settled; also for blocks of three layers."""
     for gamma, layers in ((0.5, 1), (0.7, 3)):
-        K = critical_point(activation).kernel
-        flow = residual_flow(activation, K, 45, gamma, critical_block(activation, gamma, layers))
+        flow = residual_flow(
+            activation, _fixed_kernel(activation), 45, gamma, critical_block(activation, gamma, layers)
+        )
         growth = flow.fluctuation[-1] - flow.fluctuation[-2]
         assert growth == pytest.approx(fluctuation_rate(activation, gamma, layers=layers), rel=1e-6)
 

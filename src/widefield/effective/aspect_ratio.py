@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -19,23 +18,10 @@ from .. import check
 from ..activations import Activation, get
 from ..errors import InvalidInput
 from ..gaussian import average
-from ..precision import double_precision
+from .criticality import critical_point
 from .entropies import in_unit
 from .residual import BlockLayer, check_gamma, residual_flow
 from .single_input import SingleInput
-
-
-@dataclass(frozen=True)
-class CriticalPoint:
-    """Where the plain network is critical: class of the activation, C_b, C_W and the kernel K* there.
-
-    K* is 1 for scale-invariant activations, where any will do.
-    """
-
-    universality_class: str
-    C_b: float
-    C_W: float
-    kernel: float
 
 
 @dataclass(frozen=True)
@@ -64,14 +50,6 @@ class OptimalDepth(Optimum):
     width: int
 
 
-def critical_point(activation: str | Activation) -> CriticalPoint:
-    """Critical initialisation of the plain network: scale-invariant, K* = 0 or half-stable, PDLT chapter 5.
-
-    Half-stable ones solve chi_perp / chi_par = 1 for K*; then C_W = 1 / <s'^2> and C_b = K* - C_W <s^2>.
-    """
-    return _critical_point(get(activation))
-
-
 def critical_block(activation: str | Activation, gamma: float, layers: int = 1) -> tuple[BlockLayer, ...]:
     """A critical residual block: plain critical layers, the last with both variances times 1 - gamma^2.
 
@@ -83,8 +61,8 @@ def critical_block(activation: str | Activation, gamma: float, layers: int = 1) 
     """
     point, count = critical_point(activation), check.integer("layers", layers, least=1)
     share = 1 - _critical_gamma(gamma) ** 2
-    plain = BlockLayer(point.C_b, point.C_W)
-    return (plain,) * (count - 1) + (BlockLayer(share * point.C_b, share * point.C_W),)
+    plain = BlockLayer(point.bias_variance, point.weight_variance)
+    return (plain,) * (count - 1) + (BlockLayer(share * point.bias_variance, share * point.weight_variance),)
 
 
 def fluctuation_rate(
@@ -174,7 +152,7 @@ def optimal_depth(
     reach = math.ceil(3 * n * guess.ratio) + 20
     point = critical_point(activation)
     flow = residual_flow(activation, first_kernel, reach, gamma, critical_block(activation, gamma))
-    q = flow.readout(BlockLayer(point.C_b, point.C_W)).fluctuation / n
+    q = flow.readout(BlockLayer(point.bias_variance, point.weight_variance)).fluctuation / n
     found = [information_of_ratio(1.0, float(x), half) for x in q]
     best = int(np.argmax(found))
     return OptimalDepth((best + 2) / n, guess.rate, guess.gamma, found[best], best + 2, n)
@@ -214,15 +192,16 @@ def _critical_gamma(gamma: float) -> float:
 def _rate(activation: str | Activation, layers: int, three_point: bool) -> Polynomial:
     """nu as a polynomial in gamma."""
     single, point = SingleInput.of(activation), critical_point(activation)
-    count, K, tilt = check.integer("layers", layers, least=1), point.kernel, 0.0
+    count, tilt = check.integer("layers", layers, least=1), 0.0
+    K = point.kernel or 1.0  # where any kernel will do, 1 will
     source = Polynomial([1, 0, -2, 0, 1]) * count
     stream = Polynomial([0, 0, 1, 0, -1]) * 4
     if point.universality_class == "zero-kernel":  # chi_par = 1 - 2 / l takes two thirds away
         return (2 * source + stream) / 3
     if check.flag("three_point", three_point):
-        tilt = (point.C_W * _third(single, K)) ** 2 / K**3
+        tilt = (point.weight_variance * _third(single, K)) ** 2 / K**3
     spread = float(single.fourth(K) - single.square(K) ** 2)
-    return source * (point.C_W**2 * spread / K**2) + stream + Polynomial([0, 1, 1, -1, -1]) * (2 * tilt)
+    return source * (point.weight_variance**2 * spread / K**2) + stream + Polynomial([0, 1, 1, -1, -1]) * (2 * tilt)
 
 
 def _third(single: SingleInput, K: float) -> float:
@@ -251,38 +230,5 @@ def _solutions(rates: Polynomial, target: float) -> list[float]:
 
 def _curvature(single: SingleInput) -> float:
     """a_1 = s_3 / s_1 + 3/4 (s_2 / s_1)^2."""
-    s1, s2, s3 = (_taylor(single, order) for order in (1, 2, 3))
+    s1, s2, s3 = (single.taylor(order) for order in (1, 2, 3))
     return s3 / s1 + 0.75 * (s2 / s1) ** 2
-
-
-def _taylor(single: SingleInput, order: int) -> float:
-    with double_precision():
-        return single.taylor(order)
-
-
-@cache
-def _critical_point(activation: Activation) -> CriticalPoint:
-    single = SingleInput(activation)
-    if activation.homogeneity == 1:
-        return CriticalPoint("scale-invariant", 0.0, 1 / float(single.square(1.0)), 1.0)
-    smooth = not activation.kinks and abs(_taylor(single, 0)) < 1e-14 and _taylor(single, 1) != 0
-    if smooth and _curvature(single) < 0:
-        return CriticalPoint("zero-kernel", 0.0, _taylor(single, 1) ** -2, 0.0)
-    for K in _equal_susceptibilities(single):
-        C_W = 1 / float(single.slope_square(K))
-        C_b = K - C_W * float(single.square(K))
-        if C_b >= 0:
-            return CriticalPoint("half-stable", C_b, C_W, K)
-    raise InvalidInput(f"{activation.name} has no critical initialisation (PDLT chapter 5)")
-
-
-def _equal_susceptibilities(single: SingleInput) -> list[float]:
-    """Solutions K of chi_perp = chi_par."""
-
-    def excess(K: object) -> np.ndarray:
-        return single.slope_square(K) / single.square_slope(K) - 1
-
-    grid = np.geomspace(1e-2, 300.0, 40)
-    values = excess(grid)
-    places = np.nonzero(values[:-1] * values[1:] < 0)[0]
-    return [float(brentq(lambda K: float(excess(K)), grid[i], grid[i + 1], xtol=1e-13)) for i in places]

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from .. import check
 from ..activations import Activation, get
 from ..gaussian.averages import check_variance
-from ..precision import double_precision
 from .single_input import SingleInput
 
 Floats = NDArray[np.float64]
@@ -59,8 +58,7 @@ def moments(activation: str | Activation, kernel: Any) -> Moments:
 def taylor_coefficients(activation: str | Activation, orders: int = 6) -> tuple[float, ...]:
     """Return s_0, s_1, ..., the derivatives at 0 (PDLT eq. (5.80)), in double precision."""
     single = SingleInput(get(activation))
-    with double_precision():
-        return tuple(single.taylor(p) for p in range(orders))
+    return tuple(single.taylor(p) for p in range(orders))
 
 
 def _homogeneous(single: SingleInput, q: int, K: Floats) -> Moments:
