@@ -187,7 +187,7 @@ def check(
         widths: of the hidden layers.
         draws: networks of each width.
         seed: of the networks.
-        explicit: draw all weights and biases, not only metrics (about n/2 times slower).
+        explicit: draw all weights and biases, not only metrics (about n/4 times slower).
         threshold: of `agrees`, in standard errors.
         points: Sobol points of the prediction.
         progress: True or False for a progress bar, None for one on terminals only.
