@@ -160,7 +160,7 @@ class Check:
 
 
 def _percent(fraction: float) -> str:
-    """ "-" for zeros that nothing can be relative to."""
+    """A dash where nothing is predicted that anything could be relative to."""
     return f"{fraction:.2%}" if fraction < 100 else "-"
 
 
@@ -193,16 +193,14 @@ def check(
         progress: True or False for a progress bar, None for one on terminals only.
     """
     sizes = sampler.widths_of(network, widths)
-    checks.integer("draws", draws, least=100)
-    checks.number("threshold", threshold, above=0.0)
+    draws, seed = checks.integer("draws", draws, least=100), checks.integer("seed", seed)
+    threshold, explicit = checks.number("threshold", threshold, above=0.0), checks.flag("explicit", explicit)
     theory = flow(network, x, sizes, points=points)
-    doubled = tuple(2 * n for n in sizes)
+    measured = []
     with counting_bar("networks against theory", "networks", progress) as bar:
-        drawn = [
-            _draw(network, x, n, draws, 2 * seed + k, explicit, partial(_report, bar, k * draws, 2 * draws))
-            for k, n in enumerate((sizes, doubled))
-        ]
-    measured = [_Measured.of(networks, theory, n) for networks, n in zip(drawn, (sizes, doubled), strict=True)]
+        for k, n in enumerate((sizes, tuple(2 * n for n in sizes))):
+            report = partial(_report, bar, k * draws, 2 * draws)
+            measured.append(_Measured.of(_draw(network, x, n, draws, 2 * seed + k, explicit, report), theory, n))
     return Check(theory, draws, threshold, explicit, tuple(_compared(name, theory, *measured) for name in _NAMES))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
@@ -93,7 +94,9 @@ def _climb(
 
 def preactivations(metric: Float[Floats, "b p p"], neurons: int, *, seed: int) -> Float[Floats, "b neurons p"]:
     """Draw z ~ N(0, metric) for so many neurons of every network."""
-    normals = _generator(seed).standard_normal((*metric.shape[:2], check.integer("neurons", neurons, least=1)))
+    shape = (*metric.shape[:2], check.integer("neurons", neurons, least=1))
+    check.memory("preactivations of all draws", 4 * 8 * math.prod(shape), "use fewer draws")
+    normals = _generator(seed).standard_normal(shape)
     with double_precision():
         return np.asarray(_compiled(jnp.asarray(metric), normals)).swapaxes(1, 2)
 
@@ -173,6 +176,7 @@ def networks(
     check.choice("law", law, LAWS)
     layout = (inputs.shape[1], *sizes, neurons)
     count = sum(below * above for below, above in pairwise(layout))
+    check.memory("outputs of all draws", 8 * draws * neurons * len(inputs), "use fewer draws")
     generator, metrics = _generator(seed), _room(draws, len(sizes) + 1, len(inputs))
     outputs = np.empty((draws, neurons, len(inputs)))
     with double_precision():
