@@ -4,7 +4,7 @@ Entry points: `advise`, `criticality`, `critical_point`, `flow`, `single_flow`, 
 
 | question | module |
 |---|---|
-| is an activation critical, and of which universality class? | `criticality`, `phases`, `plots` |
+| is an activation critical, and of which universality class? | `criticality` (`critical_search`, `probes`), `phases`, `plots` |
 | one input: kernel, vertex and corrections; large depth | `single_flow`, `asymptotics` |
 | two inputs: how norms and angles flow | `two_inputs` |
 | kernel, four-point vertex and corrections of many inputs | `flow` |
@@ -14,7 +14,7 @@ Entry points: `advise`, `criticality`, `critical_point`, `flow`, `single_flow`, 
 | how to initialise a network, and what to expect | `advice` |
 | drawing finite networks, fast, and comparing | `sampler`, `residual_sampler`, `monte_carlo` |
 | Wick contractions, cumulants, quartic actions, running couplings | `wick`, `cumulants`, `quartic`, `couplings` |
-| averages over one input, and their derivatives | `single_input`, `moments`, `layer_table`, `curvature` |
+| averages over one input, and their derivatives | `single_input`, `layer_table`, `curvature` |
 """
 
 from .advice import Advice, advise

@@ -13,7 +13,7 @@ from .. import check
 from ..activations import Activation
 from ..errors import InvalidInput
 from .criticality import CriticalPoint, criticality
-from .moments import moments, taylor_coefficients
+from .single_input import moments, taylor_coefficients
 from .single_flow import ScaleInvariant
 
 Floats = NDArray[np.float64]

@@ -13,7 +13,7 @@ from scipy.interpolate import CubicSpline
 from .. import check
 from ..activations import Activation, get
 from ..errors import InvalidInput
-from .moments import moments
+from .single_input import moments
 from .single_input import SingleInput
 
 Floats = NDArray[np.float64]
