@@ -22,10 +22,10 @@ from widefield.effective.criticality import (
     criticality,
 )
 from widefield.effective.layer_table import layer_table
-from widefield.effective.single_input import moments, taylor_coefficients
 from widefield.effective.phases import PHASES, critical_lines, phase_diagram
 from widefield.effective.plots import phase_diagram_plot
 from widefield.effective.single_flow import ScaleInvariant, scale_invariant_moments, single_flow
+from widefield.effective.single_input import moments, taylor_coefficients
 from widefield.effective.susceptibilities import susceptibilities
 from widefield.effective.two_inputs import (
     GAMMA,

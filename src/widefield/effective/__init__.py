@@ -4,7 +4,7 @@ Entry points: `advise`, `criticality`, `critical_point`, `flow`, `single_flow`, 
 
 | question | module |
 |---|---|
-| is an activation critical, and of which universality class? | `criticality` (`critical_search`, `probes`), `phases`, `plots` |
+| is an activation critical, and of which universality class? | `criticality`, `phases`, `plots` |
 | one input: kernel, vertex and corrections; large depth | `single_flow`, `asymptotics` |
 | two inputs: how norms and angles flow | `two_inputs` |
 | kernel, four-point vertex and corrections of many inputs | `flow` |
