@@ -174,12 +174,10 @@ def _require_by_parts(single: SingleInput) -> None:
 
 
 def _somewhere(single: SingleInput, table: Scan) -> list[CriticalPoint | Rejected]:
-    """One of the critical points where every K is one: the nearest to K = 1 that has C_b >= 0."""
-    order = np.argsort(np.abs(np.log(table.kernels)), kind="stable")
-    candidates = (_at(single, Root(float(K), 0.0, touching=False)) for K in table.kernels[order])
-    first = next(candidates)
-    physical = first if isinstance(first, CriticalPoint) else None
-    return [physical or next((point for point in candidates if isinstance(point, CriticalPoint)), first)]
+    """One of the critical points where every K is one: the nearest to K = 1, if possible with C_b >= 0."""
+    K = table.kernels[np.argsort(np.abs(np.log(table.kernels)), kind="stable")]
+    possible = K - single.square(K) / single.slope_square(K) >= 0
+    return [_at(single, Root(float(K[possible.argmax()]), 0.0, touching=False))]
 
 
 def _at(single: SingleInput, root: Root) -> CriticalPoint | Rejected:

@@ -92,7 +92,7 @@ def discontinuity(activation: Activation) -> tuple[float, float] | None:
 def is_constant(activation: Activation) -> bool:
     """Whether s has one value."""
     values = _values(activation, 0, np.concatenate([_ORDINARY, 1e4 * _ORDINARY]))
-    return bool(np.ptp(values) <= 1e-14 * np.abs(values).max())
+    return bool(np.isfinite(values).all() and np.ptp(values) <= 1e-14 * np.abs(values).max())
 
 
 def is_scale_invariant(activation: Activation) -> bool:
