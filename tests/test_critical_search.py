@@ -228,14 +228,14 @@ def test_some_smooth_activations(a, b, c, frequency):
 
 @pytest.mark.slow
 @given(COEFFICIENTS, COEFFICIENTS, COEFFICIENTS, st.sampled_from([0.5, 1.0, 2.0]))
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_many_smooth_activations(a, b, c, frequency):
     critical_or_explained(a, b, c, frequency)
 
 
 @pytest.mark.slow
 @given(st.floats(-3, 3).map(lambda x: 10.0**x))
-@settings(max_examples=10)
+@settings(max_examples=5)
 def test_swish_of_any_scale(beta):
     """z sigmoid(beta z): K*(beta) = K*(1) / beta^2."""
     point = critical_point(swish(beta))
@@ -246,7 +246,7 @@ def test_swish_of_any_scale(beta):
 
 @pytest.mark.slow
 @given(st.floats(-2, 2).map(lambda x: 10.0**x), st.floats(0.1, 10))
-@settings(max_examples=8)
+@settings(max_examples=5)
 def test_scaled_softplus_is_unstable(beta, height):
     """h [softplus(beta z) - log 2]: K* = 0 with C_W = 4 / (h beta)^2 and a1 = 3 beta^2 / 16 > 0, and nothing else."""
     activation = Activation(f"softplus_{beta}_{height}", lambda z: height * (jax.nn.softplus(beta * z) - math.log(2)))

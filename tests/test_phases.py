@@ -113,9 +113,6 @@ def test_kernels_leap_over_a_stable_fixed_point():
 def test_numbers_of_fixed_points():
     found = phase_diagram("tanh", [0.5, 2.0], [0.0, 0.1])["fixed_points"]
     np.testing.assert_array_equal(found, [[1, 1], [2, 1]])
-    point = critical_point("gelu")
-    C_W, C_b = point.weight_variance * (1 + 1e-5), point.bias_variance * (1 - 5e-5)
-    assert phase_diagram("gelu", [C_W], [C_b])["fixed_points"] in (1, 3)
 
 
 @given(st.integers(0, 10**6))

@@ -45,7 +45,7 @@ class Reached:
     """Whether that is certain: False where the kernel was still on its way after 4096 layers."""
 
     count: Integers
-    """Fixed points from 0 to 1e6 times the first kernel, reached or not."""
+    """Fixed points from 0 to 1e6 times the first kernel, reached or not; two within a tenth of K may be missed."""
 
 
 def reached(activation: Activation, weight: Floats, bias: Floats, start: float) -> Reached:
