@@ -318,7 +318,7 @@ def test_large_depth_coefficients(activation, expected):
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("activation", ["tanh", "sin", shifted_tanh(0.2)])
+@pytest.mark.parametrize("activation", ["tanh", "sin", pytest.param(shifted_tanh(0.2), marks=pytest.mark.slow)])
 def test_small_kernels(activation):
     """S = 2 K^2 + (60 b1 - 52 a1) K^3 and j / (8 K^2) = a1 + 3 a2 K at C_W = 1 / s_1^2, PDLT section 5.4."""
     zero, K = ZeroKernel.of(activation), np.array([1e-4, 2e-4])
