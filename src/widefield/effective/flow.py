@@ -14,11 +14,12 @@ from .. import check
 from ..errors import InvalidInput
 from ..gaussian import slope_square
 from ..kernels.fluctuations import SaddlePoint, saddle_point
-from ..kernels.noise import MOST_EXACT, exact_features, sampled_features
+from ..kernels.noise import MOST_EXACT, exact_features
 from ..kernels.sample_pairs import Pairs
 from ..kernels.static import inputs_of
 from ..network import MLP
 from . import couplings
+from .chaos import Chaos
 from .curvature import Curvature, Slopes, derivatives
 from .quartic import NeuronAction, Observable, spread_over_neurons
 from .sampler import widths_of
@@ -215,7 +216,9 @@ def _sources(point: SaddlePoint, pairs: Pairs, points: int, seeds: range) -> Ite
         yield from exact_features(activation, kernels, pairs)[:, None]
         return
     for layer, K in enumerate(kernels):
-        yield np.stack([sampled_features(activation, K, pairs, seed, layer, points) for seed in seeds])
+        chaos = Chaos.of(activation, K, pairs)
+        replicas = seeds if chaos.rest.any() else seeds[:0]
+        yield chaos.covariance + np.stack([chaos.sampled(seed, layer, points) for seed in replicas] or [np.zeros(())])
 
 
 def _mean(values: Float[Floats, r * q]) -> tuple[Float[Floats, "*q"], Float[Floats, "*q"]]:
