@@ -26,9 +26,10 @@ from numpy.typing import NDArray
 
 from ..activations import Activation
 from ..gaussian.nested import evaluate
-from ..kernels.noise import gaussian_points
+from ..kernels.noise import widest_first
 from ..kernels.sample_pairs import Pairs
 from ..precision import double_precision
+from ..sources import normals
 from .gradients import Gradients, correlations, gradients
 
 Floats = NDArray[np.float64]
@@ -42,6 +43,10 @@ _VANISHING = 1e-13
 
 _TILE = 128
 """Pairs of pairs are contracted in squares of this size, so that one compiled program fits all."""
+
+
+_STRETCHED, _STRETCH = 4, 3.0
+"""Number of directions in which half of the points are spread more widely, and the factor of their variance."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,17 +124,29 @@ class Chaos:
             return np.asarray(_remainders(s, x, self.coefficients, self.pairs.rows, self.pairs.columns))
 
     def sampled(self, seed: int, population: int, points: int) -> Float[Floats, "q q"]:
-        """Cov(R_ab, R_cd): correlations from Sobol points, variances as they are known.
+        """Cov(R_ab, R_cd): correlations from weighted points, variances as they are known.
 
-        High powers in R make its sampled variance depend on few points far out; correlations depend on them less.
+        R is a high power far out, where few points are: they decide sampled variances, but correlations less.
         """
-        R = self.remainders(gaussian_points(self.K, seed, population, points))
+        z, weights = _spread(self.K, seed, population, points)
+        R = self.remainders(z) * np.sqrt(weights)
         product = R @ R.T
         norms = np.diagonal(product)
         scale = np.sqrt(np.divide(self.rest, norms, out=np.zeros_like(norms), where=norms > 0))
         product *= scale
         product *= scale[:, None]
         return np.asarray(product)
+
+
+def _spread(
+    K: Float[Floats, "p p"], seed: int, population: int, points: int
+) -> tuple[Float[Floats, "n p"], Float[Floats, " n"]]:
+    """Sobol points, half of them wider in the widest directions, and their weights: N(0, K) over the mean of both."""
+    x = normals(seed, population, len(K), points).T.copy()
+    count = min(_STRETCHED, len(K))
+    x[points // 2 :, :count] *= math.sqrt(_STRETCH)
+    exponent = 0.5 * (1 - 1 / _STRETCH) * np.sum(x[:, :count] ** 2, axis=1) - 0.5 * count * math.log(_STRETCH)
+    return x @ widest_first(K).T, 2 / (1 + np.exp(exponent))
 
 
 @partial(jax.jit, static_argnums=0)

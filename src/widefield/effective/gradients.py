@@ -78,9 +78,13 @@ def _piecewise_linear(activation: Activation, K: Floats, pairs: Pairs) -> Gradie
     inner = slope_kernel(activation, k11, k12, k22)
     uneven = 2 / math.pi * (3 * c * sine + (1 + 2 * c**2) * np.arcsin(c))
     square = (p**2 + r**2) ** 2 * (1 + 2 * c**2) + 4 * p**2 * r**2 * uneven
-    higher = (np.stack([first, first]), np.stack([outer, inner, outer]), np.stack([-c * third, third, third, -c * third]))
+    higher = (
+        np.stack([first, first]),
+        np.stack([outer, inner, outer]),
+        np.stack([-c * third, third, third, -c * third]),
+    )
     zeroth = feature_kernel(activation, k11, k12, k22)[None]
-    return Gradients((zeroth, *(scale * t for t in higher)), scale**2 * square)
+    return Gradients((zeroth, *(scale * t for t in higher)), scale**2 * np.maximum(square, 0.0))
 
 
 def _from_series(activation: Activation, K: Floats, pairs: Pairs) -> Gradients | None:
@@ -139,15 +143,17 @@ def _from_integrals(activation: Activation, K: Floats, pairs: Pairs) -> Gradient
     def product(f: Function, g: Function, *entries: Floats) -> Floats:
         return average_product(f, g, *entries, kinks=activation.kinks, tolerance=TOLERANCE)
 
+    def single(f: Function, k: Floats) -> Floats:
+        return average(f, k, kinks=activation.kinks, tolerance=TOLERANCE)
+
     J, own = feature_jacobian(activation, K, pairs), np.arange(len(pairs))
     first, second = pairs.diagonal[pairs.rows], pairs.diagonal[pairs.columns]
     t2 = np.stack([2 * J[own, second] * k22, J[own, own] * np.sqrt(k11 * k22), 2 * J[own, first] * k11])
     t2[:2, pairs.equal] = 0.0
-    for end, dead, variances in ((0, k11 == 0, k22), (2, k22 == 0, k11)):
+    for end, dead, variances in ((0, k11 == 0, k22), (2, k22 == 0, k11)):  # F = s(0) s_b
         (here,) = np.nonzero(dead & (variances > 0))
         k = variances[here]
-        squared, plain = (average(f, k, kinks=activation.kinks, tolerance=TOLERANCE) for f in (lambda z: z**2 * s(z), s))
-        t2[end, here] = evaluate(s, np.zeros(1)) * (squared / k - plain)
+        t2[end, here] = evaluate(s, np.zeros(1)) * (single(lambda z: z**2 * s(z), k) / k - single(s, k))
     t1 = np.stack([product(slope, s, k22, k12, k11) * np.sqrt(k22), product(slope, s, k11, k12, k22) * np.sqrt(k11)])
     mean = feature_kernel(activation, k11, k12, k22)
     squares = product(lambda z: s(z) ** 2, lambda z: s(z) ** 2, k11, k12, k22)

@@ -53,7 +53,7 @@ def sampled_moments(
     activation: Activation, K: Float[Floats, "p p"], pairs: Pairs, seed: int, population: int, points: int
 ) -> Moments:
     """The moments by Sobol points. Means are taken over the same points, so that covariances are positive."""
-    h, count = gaussian_points(K, seed, population, points), len(pairs)
+    h, count = normals(seed, population, len(K), points).T @ widest_first(K).T, len(pairs)
     total, mean = np.zeros((2 * count, 2 * count)), np.zeros(2 * count)
     for start in range(0, points, _ROWS):
         block = h[start : start + _ROWS]
@@ -64,11 +64,10 @@ def sampled_moments(
     return Moments(total[:count, :count], total[:count, count:], total[count:, count:], mean[:count], mean[count:])
 
 
-def gaussian_points(K: Float[Floats, "p p"], seed: int, population: int, points: int) -> Float[Floats, "n p"]:
-    """Sobol points of N(0, K). The widest directions get the best dimensions."""
+def widest_first(K: Float[Floats, "p p"]) -> Float[Floats, "p p"]:
+    """A with A A^T = K. The widest directions come first, because Sobol points are best in their first dimensions."""
     values, directions = np.linalg.eigh(K)  # in ascending order
-    factor = directions[:, ::-1] * np.sqrt(np.maximum(values[::-1], 0.0))
-    return np.asarray(normals(seed, population, len(K), points).T @ factor.T)
+    return np.asarray(directions[:, ::-1] * np.sqrt(np.maximum(values[::-1], 0.0)))
 
 
 def exact_moments(activation: Activation, K: Float[Floats, "l p p"], pairs: Pairs) -> list[Moments]:
