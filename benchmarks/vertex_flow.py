@@ -26,6 +26,7 @@ import resource
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -158,10 +159,8 @@ def report(options: Any) -> None:
     console = Console(width=120)
     console.print(f"flow: {options.layers} layers, {options.points} points in each of {REPLICAS} replicas", times)
     console.print("plain tensors; what is at equal error is extrapolated", plain, ratios)
-    for (small, one, other), (large, two, another) in zip(spent, spent[1:], strict=False):
-        growth = [
-            math.log(after / before) / math.log(large / small) for before, after in ((one, two), (other, another))
-        ]
+    for (small, one, other), (large, two, another) in pairwise(spent):
+        growth = [math.log(ratio) / math.log(large / small) for ratio in (two / one, another / other)]
         console.print(f"from {small} to {large} inputs: flow ~ P^{growth[0]:.1f}, tensors ~ P^{growth[1]:.1f}")
 
 
