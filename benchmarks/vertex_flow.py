@@ -3,9 +3,9 @@
     python benchmarks/vertex_flow.py [--inputs 8 16 32] [--layers 50] [--points 512] [--plain-layers 2]
 
 `flow` keeps symmetric kernels as vectors over pairs and its derivatives sparse, sums low degrees of the average of
-four activations exactly and samples the rest. The plain way keeps tensors with P^4 entries for the vertex, the Jacobian and
-the average of four activations, which it takes from Sobol points alone, and contracts them with einsum; it leaves out
-the NLO metric, whose second derivatives would have P^6 entries. It gets the same derivatives.
+four activations exactly and samples the rest. The plain way keeps tensors with P^4 entries for the vertex, the
+Jacobian and the average of four activations, which it takes from Sobol points alone, and contracts them with einsum; it
+leaves out the NLO metric, whose second derivatives would have P^6 entries. It gets the same derivatives.
 
 Errors are those of the second layer, where they are largest: the standard error of the mean of the replicas, root mean
 square over entries, relative to that of the vertex. The plain way is timed at the points of `flow` and at 16 times as
