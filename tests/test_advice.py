@@ -100,7 +100,7 @@ def test_real_networks_scatter_as_predicted(residual):
     rates = []
     for width in (64, 128):
         sample = sample_residual("relu", advice.kernels[0], 6, advice.gamma, block, width=width, networks=40_000)
-        rates.append(np.array([sample.vertex[-1], sample.vertex_error[-1]]) / sample.kernel[-1] ** 2)
+        rates.append(np.array([part[-1] for part in sample.vertex]) / sample.kernel.value[-1] ** 2)
     value, error = 2 * rates[1][0] - rates[0][0], math.hypot(2 * rates[1][1], rates[0][1])
     assert abs(value - 128 * advice.fluctuations[-1] ** 2) < 4 * error
 
