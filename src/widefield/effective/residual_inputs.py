@@ -1,7 +1,7 @@
 """Residual networks at initialisation seen by several inputs: kernel, three-point and four-point vertices.
 
-Over unordered pairs (ab) of inputs: with T_ab(K) = C_b + C_W <s_a s_b>, a layer acts on covariances of the metric through
-the matrix J = dT/dK between pairs, and on the stream itself through D_(ab)c = C_W <d(s_a s_b)/dz_c>.
+Over unordered pairs (ab) of inputs: with T_ab(K) = C_b + C_W <s_a s_b>, a layer acts on covariances of the metric
+through the matrix J = dT/dK between pairs, and on the stream itself through D_(ab)c = C_W <d(s_a s_b)/dz_c>.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class _State(NamedTuple):
 
     def summary(self) -> tuple[Floats, Floats, Floats, Floats, Floats]:
         """X, then V and the shift with their errors."""
-        return self.X, *mean_and_error(self.V), *mean_and_error(self.shift)
+        return self.X, *_mean_and_error(self.V), *_mean_and_error(self.shift)
 
 
 class _Point(NamedTuple):
@@ -150,7 +150,7 @@ def _step(s: Activation, inside: Sequence[_Point], layers: Sequence[BlockLayer],
     skew = D @ (J @ X).T  # D X^T J^T
     # n times the covariance of the metric that the first layer makes, with itself, with z_c z_d and z_c; and its shift.
     covariance = W**2 * (here.source + J.carried(V) + skew + skew.T)
-    with_squares = W * (J @ (wick(pairs, here.K) + V) + D @ X.T)
+    with_squares = W * (J @ (_wick(pairs, here.K) + V) + D @ X.T)
     with_ones = W * (D @ here.K + J @ X)
     moved = W * (_moved(here, shift, V) + D.contracted(X))
     for point, layer in zip(inside[1:], layers[1:], strict=True):
@@ -170,7 +170,7 @@ def _moved(point: _Point, shift: Float[Floats, "r q"], covariance: Float[Floats,
     return np.asarray(carried + 0.5 * point.bends.contracted(covariance))
 
 
-def wick(pairs: Pairs, K: Float[Floats, "p p"]) -> Float[Floats, "q q"]:
+def _wick(pairs: Pairs, K: Float[Floats, "p p"]) -> Float[Floats, "q q"]:
     """K_ac K_bd + K_ad K_bc between pairs (ab) and (cd)."""
     a, b = pairs.rows, pairs.columns
     return K[np.ix_(a, a)] * K[np.ix_(b, b)] + K[np.ix_(a, b)] * K[np.ix_(b, a)]
@@ -188,7 +188,7 @@ def _sources(
         yield np.stack([sampled_features(s, K, pairs, seed, population, points) for seed in seeds])
 
 
-def mean_and_error(values: Float[Floats, "r *q"]) -> tuple[Float[Floats, "*q"], Float[Floats, "*q"]]:
+def _mean_and_error(values: Float[Floats, r * q]) -> tuple[Float[Floats, "*q"], Float[Floats, "*q"]]:
     """Mean over replicas and its standard error, 0 if there is one."""
     mean = values.mean(axis=0)
     return mean, np.zeros_like(mean) if len(values) == 1 else values.std(axis=0, ddof=1) / np.sqrt(len(values))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -14,6 +14,7 @@ from .. import check
 from ..activations import Activation, get
 from ..kernels.sample_pairs import Pairs
 from ..precision import double_precision
+from .cumulants import Estimate
 from .residual import BlockLayer, block_layers, check_gamma, kernel_flow, kernel_of
 from .residual_inputs import with_samples
 
@@ -23,26 +24,23 @@ _NUMBERS = 1_000_000
 """Of a batch: fits the cache better than larger ones and costs no speed."""
 
 
-class Estimate(NamedTuple):
-    """Means over networks and their standard errors."""
-
-    value: Floats
-    error: Floats
+Estimates = Estimate[Floats]
 
 
 @dataclass(frozen=True)
 class ResidualSample:
     """Estimates at the layers 1, ..., depth.
 
-    `kernel` is E[z_i;a z_i;b]; `three_point` and `vertex` are n E[z_i;a z_i;b z_j;c] and n Cov(z_i;a z_i;b, z_j;c z_j;d)
-    over neurons i != j. Axes are layer, a, b, c, d; for one input, given by a number, only the layer.
+    `kernel` is E[z_i;a z_i;b]; `three_point` and `vertex` are n E[z_i;a z_i;b z_j;c] and
+    n Cov(z_i;a z_i;b, z_j;c z_j;d) over neurons i != j. Axes are layer, a, b, c, d; for one input, given by a number,
+    only the layer.
     """
 
     width: int
     networks: int
-    kernel: Estimate
-    three_point: Estimate
-    vertex: Estimate
+    kernel: Estimates
+    three_point: Estimates
+    vertex: Estimates
 
 
 def sample_residual(
@@ -130,7 +128,7 @@ def _moments(z: Float[Floats, "b n p"], reference: Float[Floats, "p p"], pairs: 
 
 def _estimates(
     sums: list[Floats], references: Float[Floats, "l p p"], pairs: Pairs, n: int, networks: int
-) -> list[Estimate]:
+) -> list[Estimates]:
     """The reference takes most of the noise out; what it differs from the mean by is subtracted here."""
     (shift, shift_error), (three, three_error), (four, four_error) = (_mean_and_error(part, networks) for part in sums)
     four = four - n * shift[:, :, None] * shift[:, None, :]

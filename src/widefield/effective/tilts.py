@@ -65,7 +65,7 @@ def tilts(activation: Activation, K: Float[Floats, "p p"], pairs: Pairs) -> Tilt
     means[:, pairs.diagonal], slopes[:, :, pairs.diagonal] = 0.0, 0.0
     means[0, pairs.diagonal[alive]] = tilt(single, variances[alive])
     slopes[0, 0, pairs.diagonal[alive]] = tilt_slope(single, variances[alive])
-    return Tilts(pairs, *means, slopes)
+    return Tilts(pairs, means[0], means[1], slopes)
 
 
 def _smooth(activation: Activation, K: Floats, pairs: Pairs) -> tuple[Float[Floats, "2 q"], Float[Floats, "2 3 q"]]:
