@@ -1,16 +1,19 @@
 """The stochastic metric beyond its covariance: third cumulant, inverse and determinant."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from scipy.special import multigammaln
+from scipy.stats import multivariate_normal
 
 from widefield.effective.cumulants import from_samples
 from widefield.effective.deep_linear import DeepLinear
 from widefield.effective.sampler import metrics
 from widefield.effective.single_flow import ScaleInvariant, scale_invariant_moments
 from widefield.effective.stochastic_metric import (
+    chain_log_density,
     inverse_expansion,
     mean_inverse,
     mean_root_determinant,
@@ -146,7 +149,26 @@ def test_means_of_inverse_and_determinant():
     assert gaps[1][0] < 1e-3
 
 
+def test_density_of_all_layers():
+    """Against scipy's normal densities; and over z^2 of a chain of single neurons it integrates to that of z^1."""
+    generator = np.random.default_rng(5)
+    K = np.array([[1.0, 0.4], [0.4, 0.7]])
+    layers = [generator.normal(size=(n, 2)) for n in (4, 3, 5)]
+    expected = multivariate_normal([0, 0], K).logpdf(layers[0]).sum()
+    for below, above in pairwise(layers):
+        metric = 0.3 + 1.2 * np.tanh(below).T @ np.tanh(below) / len(below)
+        expected += multivariate_normal([0, 0], metric).logpdf(above).sum()
+    found = chain_log_density("tanh", K, layers, bias_variance=0.3, weight_variance=1.2)
+    assert found == pytest.approx(expected, rel=1e-12)
+    grid = np.linspace(-12, 12, 601)
+    joint = [chain_log_density("tanh", [[1.0]], [[[0.8]], [[z]]], bias_variance=0.1) for z in grid]
+    first = math.exp(chain_log_density("tanh", [[1.0]], [[[0.8]]]))
+    assert np.exp(joint).sum() * 0.04 == pytest.approx(first, rel=1e-10)
+
+
 BAD = [
+    lambda: chain_log_density("tanh", [[1.0]], [np.ones((3, 2))]),
+    lambda: chain_log_density("tanh", [[1.0]], [np.ones((2, 1))], weight_variance=-1.0),
     lambda: third_cumulant_flow("tanh", 0.0, 3),
     lambda: third_cumulant_flow("tanh", 1.0, 3, widths=[4]),
     lambda: second_layer_third_cumulant("tanh", [[1.0, 2.0], [2.0, 1.0]], 1.0, 4),

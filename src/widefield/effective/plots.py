@@ -103,7 +103,7 @@ def _shape_panel(axes: Axes, advice: Advice) -> None:
     place, label = advice.ratio / best, f"here, L/n = {advice.ratio:.2g}"
     if place <= end:
         axes.vlines(place, 0, top, color=COLOURS[1], linewidth=1.5, label=label)
-    else:
+    elif advice.depth > 1:  # one layer is Gaussian whatever the width
         label += f", outside: {place:.2g} times the optimal"
         axes.plot([end], [top / 2], ">", color=COLOURS[1], clip_on=False, label=label)
     axes.set(xlabel="(L/n) / optimal", ylim=(0, 1.35 * top), xlim=(0, end))

@@ -24,6 +24,7 @@ from ..errors import InvalidInput
 from ..gaussian import average, feature_kernel
 from ..precision import double_precision
 from .single_input import SingleInput
+from .wick import checked_covariance
 
 Floats = NDArray[np.float64]
 
@@ -123,7 +124,7 @@ def kernel_flow(
     activation: str | Activation, first_kernel: Any, depth: int, gamma: float, block: BlockLayer | Sequence[BlockLayer]
 ) -> Floats:
     """Kernels of any inputs, (depth, N, N): K' = C_b + C_W <s s> + gamma^2 K, PDLT eq. (B.11)."""
-    K, layers, gamma = kernel_of("first_kernel", first_kernel), block_layers(block), check_gamma(gamma)
+    K, layers, gamma = checked_covariance(first_kernel), block_layers(block), check_gamma(gamma)
     return all_kernels(activation, K, check.integer("depth", depth, least=1), gamma, layers)[:, 0]
 
 
@@ -141,17 +142,6 @@ def all_kernels(
         K = inside[-1] + gamma**2 * K
         found.append(inside[: len(layers)])
     return np.array(found)
-
-
-def kernel_of(name: str, value: Any) -> Floats:
-    """Return a symmetric matrix without negative eigenvalues, up to rounding."""
-    K = check.array(name, value, ndim=2)
-    if K.shape[0] != K.shape[1] or not K.size:
-        raise InvalidInput(f"{name} has shape {K.shape}; it must be square")
-    largest = np.abs(K).max()
-    if np.abs(K - K.T).max() > 1e-12 * largest or np.linalg.eigvalsh(K).min() < -1e-12 * len(K) * largest:
-        raise InvalidInput(f"{name} must be symmetric without negative eigenvalues")
-    return (K + K.T) / 2
 
 
 def susceptibilities(

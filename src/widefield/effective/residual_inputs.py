@@ -21,8 +21,9 @@ from ..gaussian import slope_square
 from ..kernels.noise import MOST_EXACT, exact_features, sampled_features
 from ..kernels.sample_pairs import Pairs
 from .curvature import Curvature, Slopes, derivatives
-from .residual import BlockLayer, all_kernels, block_layers, check_gamma, kernel_of
+from .residual import BlockLayer, all_kernels, block_layers, check_gamma
 from .tilts import tilts
+from .wick import checked_covariance
 
 Floats = NDArray[np.float64]
 
@@ -106,7 +107,7 @@ def residual_inputs_flow(
     if not np.isfinite(slope_square(s, 1.0)):
         raise InvalidInput(f"activation {s.name!r} jumps: its kernels have no derivatives")
     points, replicas = check.integer("points", points, least=2), check.integer("replicas", replicas, least=2)
-    K, seeds = kernel_of("first_kernel", first_kernel), range(check.integer("seed", seed), seed + replicas)
+    K, seeds = checked_covariance(first_kernel), range(check.integer("seed", seed), seed + replicas)
     depth, pairs = check.integer("depth", depth, least=1), Pairs.within(len(K))
     check.memory("vertices of all layers", 8 * len(pairs) ** 2 * (2 * depth + 8 * replicas), "use fewer inputs")
     kernels = all_kernels(s, K, depth, gamma, layers)

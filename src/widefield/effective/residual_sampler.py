@@ -15,8 +15,9 @@ from ..activations import Activation, get
 from ..kernels.sample_pairs import Pairs
 from ..precision import double_precision
 from .cumulants import Estimate
-from .residual import BlockLayer, block_layers, check_gamma, kernel_flow, kernel_of
+from .residual import BlockLayer, block_layers, check_gamma, kernel_flow
 from .residual_inputs import with_samples
+from .wick import checked_covariance
 
 Floats = NDArray[np.float64]
 
@@ -63,7 +64,7 @@ def sample_residual(
     """
     s, layers, gamma = get(activation), block_layers(block), check_gamma(gamma)
     one = np.ndim(first_kernel) == 0
-    K = kernel_of("first_kernel", [[check.number("first_kernel", first_kernel, above=0)]] if one else first_kernel)
+    K = checked_covariance([[check.number("first_kernel", first_kernel, above=0)]] if one else first_kernel)
     n, total = check.integer("width", width, least=2), check.integer("networks", networks, least=2)
     generator = np.random.default_rng(check.integer("seed", seed))
     references, pairs = kernel_flow(s, K, depth, gamma, layers), Pairs.within(len(K))

@@ -6,6 +6,7 @@ connected correlators of as many different neurons: E[z_i^2 z_j^2 z_k^2]_c = kap
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations_with_replacement, permutations
 from typing import Any
 
@@ -155,6 +156,36 @@ def _sampled_third(s: Activation, K: Floats, pairs: Pairs, points: int, seed: in
     products = features[:, pairs.rows] * features[:, pairs.columns]
     centred = products - products.mean(0)
     return np.asarray(np.einsum("ip,iq,ir->pqr", centred, centred, centred, optimize=True) / points)
+
+
+def chain_log_density(
+    activation: str | Activation,
+    first_kernel: Any,
+    preactivations: Sequence[Any],
+    *,
+    bias_variance: float = 0.0,
+    weight_variance: float = 1.0,
+) -> float:
+    """log p(z^1, ..., z^L) of the preactivations of all layers, each (neurons, inputs), PDLT eq. (4.123), exact:
+
+        - sum_l sum_i z_i^T Ghat^-1 z_i / 2 + (n_l / 2) log |2 pi Ghat|,    Ghat = C_b + C_W mean s(z) s(z)^T
+
+    with Ghat of the layer below (PDLT eqs. (4.69), (4.70)) and `first_kernel` for the first layer.
+
+    >>> round(chain_log_density("relu", [[1.0]], [[[0.0]]]), 6)
+    -0.918939
+    """
+    s, metric, total = get(activation), checked_covariance(first_kernel), 0.0
+    C_b, C_W = (check.number(n, v, least=0) for n, v in (("C_b", bias_variance), ("C_W", weight_variance)))
+    for number, layer in enumerate(preactivations, start=1):
+        z = check.array(f"layer {number}", layer, ndim=2)
+        if z.shape[1] != len(metric) or not len(z):
+            raise InvalidInput(f"layer {number} has shape {z.shape}; it must be (neurons, {len(metric)})")
+        form = float(np.einsum("ia,ab,ib->", z, inverse(metric), z))
+        total -= 0.5 * (form + len(z) * float(np.linalg.slogdet(2 * np.pi * metric)[1]))
+        features = evaluate(s.derivative(0), z)
+        metric = C_b + C_W * features.T @ features / len(z)
+    return total
 
 
 def inverse_expansion(metric: Any, change: Any) -> Float[Floats, "p p"]:
