@@ -87,10 +87,10 @@ def test_no_advice_without_a_critical_point(name):
         advise(name, 10, 100)
 
 
-@pytest.mark.parametrize(("name", "depth", "residual"), [("relu", 12, True), ("gelu", 3, False), ("relu", 1, False)])
+@pytest.mark.parametrize(("name", "depth", "residual"), [("relu", 4, True), ("gelu", 3, False), ("relu", 1, False)])
 def test_snippets(name, depth, residual):
     """The one for Equinox is run; the variances of its weights and biases are those of the advice."""
-    advice = advise(name, depth, 300, residual=residual)
+    advice = advise(name, depth, 30, residual=residual)
     snippets = advice.snippets()
     assert list(snippets) == ["PyTorch", "Flax", "Equinox"]
     for code in snippets.values():

@@ -347,8 +347,16 @@ THREE = np.array([[1.0, 0.4, -0.2], [0.4, 0.7, 0.1], [-0.2, 0.1, 1.5]])
 PAIR = (BlockLayer(0.1, 1.4), BlockLayer(0.05, 0.9, inverse_width=2.0))
 
 
-@pytest.mark.parametrize("activation", ["relu", "gelu", "tanh"])
-@pytest.mark.parametrize("block", [BlockLayer(0.1, 1.5), PAIR])
+@pytest.mark.parametrize(
+    ("activation", "block"),
+    [
+        ("relu", BlockLayer(0.1, 1.5)),
+        ("relu", PAIR),
+        pytest.param("gelu", BlockLayer(0.1, 1.5), marks=pytest.mark.slow),
+        ("gelu", PAIR),
+        pytest.param("tanh", PAIR, marks=pytest.mark.slow),
+    ],
+)
 def test_several_inputs_contain_each_one(activation, block):
     """Two inputs that differ, and two with opposite directions: a singular first kernel."""
     for K in (TWO, np.array([[1.0, -2.0], [-2.0, 4.0]])):
@@ -361,7 +369,7 @@ def test_several_inputs_contain_each_one(activation, block):
             np.testing.assert_allclose(flow.metric[:, a, a], single.metric, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("activation", ["relu", "swish"])
+@pytest.mark.parametrize("activation", ["relu", pytest.param("swish", marks=pytest.mark.slow)])
 def test_equal_inputs_are_one_input(activation):
     """Kernels, vertices and the order 1/n of duplicates agree, and those of inputs of no variance are finite."""
     flow = residual_inputs_flow(activation, np.ones((2, 2)), 4, 0.7, PAIR)
@@ -375,7 +383,7 @@ def test_equal_inputs_are_one_input(activation):
     assert np.all(np.isfinite(dead.skews))
 
 
-@pytest.mark.parametrize("activation", ["relu", "swish"])
+@pytest.mark.parametrize("activation", ["relu", pytest.param("swish", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "x", [[[1.0, 0.3], [0.2, -0.8]], [[1.0, 0.3], [1.0, 0.3]], [[1.0, 0.3], [0.2, -0.8], [-2.0, -0.6]]]
 )

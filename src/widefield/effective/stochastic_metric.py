@@ -22,6 +22,7 @@ from ..gaussian import average, average_product
 from ..gaussian.nested import evaluate
 from ..kernels.noise import MOST_EXACT
 from ..kernels.sample_pairs import Pairs
+from ..kernels.susceptibility import TOLERANCE
 from ..sources import normals
 from .cumulants import Estimate
 from .layer_table import layer_table, per_layer
@@ -133,8 +134,8 @@ def _integrated_third(s: Activation, K: Floats, pairs: Pairs) -> Float[Floats, "
     def moment(first: int, second: int) -> float:
         """<s_1^first s_2^second>."""
         ends = K[0, 0], K[0, -1], K[-1, -1]
-        one = average_product(lambda z: value(z) ** first, lambda z: value(z) ** second, *ends, kinks=s.kinks)
-        return float(one)
+        f, g = (lambda z: value(z) ** first), (lambda z: value(z) ** second)
+        return float(average_product(f, g, *ends, kinks=s.kinks, tolerance=TOLERANCE))
 
     ones = [(int(a == 0) + int(b == 0)) for a, b in zip(pairs.rows, pairs.columns, strict=True)]
     powers = {(order, one): moment(one, order - one) for order in (2, 4, 6) for one in range(order + 1)}
