@@ -20,7 +20,14 @@ from widefield.effective.cumulants import (
 )
 from widefield.effective.deep_linear import DeepLinear
 from widefield.effective.quartic import NearlyGaussian, NeuronAction, QuarticAction
-from widefield.effective.wick import double_factorial, moment, moment_tensor, pairings, single_moment
+from widefield.effective.wick import (
+    double_factorial,
+    generating_function,
+    moment,
+    moment_tensor,
+    pairings,
+    single_moment,
+)
 from widefield.errors import InvalidInput
 
 K = np.array([[2.0, 1.0], [1.0, 3.0]])
@@ -75,6 +82,17 @@ def test_moments_against_quadrature(order):
     by_pairings = sum(math.prod(covariance[pair] for pair in pairing) for pairing in pairings(indices.tolist()))
     assert moment(covariance, indices) == pytest.approx(by_pairings, rel=1e-12)
     assert moment_tensor(covariance, order)[tuple(indices)] == pytest.approx(by_pairings, rel=1e-12)
+
+
+def test_generating_function():
+    """Its fourth derivative at zero is the moment, PDLT eq. (1.41)."""
+    h, shifts = 0.02, np.array([[1, 1], [1, -1], [-1, 1], [-1, -1], [1, 0], [-1, 0], [0, 1], [0, -1], [0, 0]])
+    weights = np.array([1, 1, 1, 1, -2, -2, -2, -2, 4])
+    fourth = sum(w * generating_function(K, h * shift) for w, shift in zip(weights, shifts, strict=True)) / h**4
+    assert fourth == pytest.approx(moment(K, (0, 0, 1, 1)), rel=5e-3)
+    assert generating_function([[1.5]], [2.0]) == pytest.approx(math.exp(3.0))
+    with pytest.raises(InvalidInput):
+        generating_function(K, [1.0])
 
 
 def test_high_orders_are_cheap():

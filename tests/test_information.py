@@ -15,7 +15,13 @@ from widefield.effective.aspect_ratio import (
     optimal_depth,
 )
 from widefield.effective.criticality import critical_point
-from widefield.effective.entropies import table_divergence, table_entropy, table_information, table_tripartite
+from widefield.effective.entropies import (
+    table_cross_entropy,
+    table_divergence,
+    table_entropy,
+    table_information,
+    table_tripartite,
+)
 from widefield.effective.information import (
     deep_information,
     input_information,
@@ -342,6 +348,8 @@ def test_tables():
     assert table_information(independent) == pytest.approx(0, abs=1e-15)
     assert table_entropy(np.full(8, 1 / 8), unit="bits") == pytest.approx(3)
     assert table_divergence([0.5, 0.5], [1.0, 0.0]) == math.inf
+    assert table_cross_entropy([0.5, 0.5], [0.25, 0.75]) == pytest.approx(-0.5 * math.log(0.25 * 0.75))
+    assert table_cross_entropy(p, p, unit="bits") == pytest.approx(table_entropy(p, unit="bits"))
 
 
 BAD = [

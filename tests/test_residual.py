@@ -16,6 +16,7 @@ from widefield.effective.aspect_ratio import (
     optimal_gamma,
 )
 from widefield.effective.criticality import critical_point
+from widefield.effective.flow import flow
 from widefield.effective.residual import (
     BlockLayer,
     block_strength,
@@ -24,10 +25,11 @@ from widefield.effective.residual import (
     residual_flow,
     susceptibilities,
 )
-from widefield.effective.residual_inputs import residual_inputs_flow
-from widefield.effective.residual_sampler import sample_residual, sample_residual_inputs
+from widefield.effective.residual_inputs import residual_inputs_flow, with_samples
+from widefield.effective.residual_sampler import Estimates, sample_residual
 from widefield.effective.single_input import SingleInput
 from widefield.errors import InvalidInput
+from widefield.network import MLP
 
 VERTICES = [
     ("relu", 1.0, 0.5, {2: (3.5625, 3.5625), 3: (7.125, 8.5574), 5: (14.25, 20.3377)}),
@@ -238,6 +240,11 @@ def test_strength_of_any_block():
     assert np.mean((xi * R + 0.6 * z) ** 2) == pytest.approx(np.mean(z**2), rel=1e-12)
 
 
+def extrapolated(small, large):
+    """Value and error in the limit of large width, from two widths of ratio 2."""
+    return 2 * large.value - small.value, np.hypot(2 * large.error, small.error)
+
+
 @pytest.mark.parametrize(
     ("activation", "K", "gamma", "layers"),
     [
@@ -259,15 +266,14 @@ def test_drawn_networks(activation, K, gamma, layers):
     )
     for sample in (small, large):
         expected = flow.K + flow.metric / sample.width
-        allowed = 4 * sample.kernel_error + 8 * K * np.arange(depth) ** 2 / sample.width**2
-        assert np.all(np.abs(sample.kernel - expected) < allowed)
+        allowed = 4 * sample.kernel.error + 8 * K * np.arange(depth) ** 2 / sample.width**2
+        assert np.all(np.abs(sample.kernel.value - expected) < allowed)
     for name in ("vertex", "three_point"):
-        extrapolated = 2 * getattr(large, name) - getattr(small, name)
-        error = np.hypot(2 * getattr(large, name + "_error"), getattr(small, name + "_error"))
-        assert np.all(np.abs(extrapolated - getattr(flow, name)) < 4 * error), name
+        value, error = extrapolated(getattr(small, name), getattr(large, name))
+        assert np.all(np.abs(value - getattr(flow, name)) < 4 * error), name
     # Layer 2 is exact at any width if the block has one layer.
     if layers == 1:
-        assert abs(small.vertex[1] - flow.vertex[1]) < 4 * small.vertex_error[1]
+        assert abs(small.vertex.value[1] - flow.vertex[1]) < 4 * small.vertex.error[1]
 
 
 @pytest.mark.slow
@@ -279,21 +285,20 @@ def test_drawn_networks_to_a_percent(gamma):
     small, large = (
         sample_residual("relu", 1.0, 5, gamma, block, width=n, networks=200_000, seed=n) for n in (128, 256)
     )
-    extrapolated = 2 * large.vertex - small.vertex
-    error = np.hypot(2 * large.vertex_error, small.vertex_error)
-    assert np.all(np.abs(extrapolated - flow.vertex) < 4 * error)
-    assert abs(extrapolated[-1] - book.vertex[-1]) > 10 * error[-1]
-    shift = 128 * (small.kernel - 1)
-    assert np.all(np.abs(shift - flow.metric) < 128 * 4 * small.kernel_error + 0.1 * np.abs(flow.metric))
-    assert abs(shift[-1]) > 4 * 128 * small.kernel_error[-1]
+    value, error = extrapolated(small.vertex, large.vertex)
+    assert np.all(np.abs(value - flow.vertex) < 4 * error)
+    assert abs(value[-1] - book.vertex[-1]) > 10 * error[-1]
+    shift = 128 * (small.kernel.value - 1)
+    assert np.all(np.abs(shift - flow.metric) < 128 * 4 * small.kernel.error + 0.1 * np.abs(flow.metric))
+    assert abs(shift[-1]) > 4 * 128 * small.kernel.error[-1]
 
 
 def test_unequal_widths_inside_a_block():
     block = (BlockLayer(0.1, 1.4), BlockLayer(0.05, 0.9, inverse_width=4.0))
     flow = residual_flow("relu", 1.0, 3, 0.5, block)
     small, large = (sample_residual("relu", 1.0, 3, 0.5, block, width=n, networks=8000, seed=n) for n in (64, 128))
-    error = np.hypot(2 * large.vertex_error, small.vertex_error)
-    assert np.all(np.abs(2 * large.vertex - small.vertex - flow.vertex) < 4 * error)
+    value, error = extrapolated(small.vertex, large.vertex)
+    assert np.all(np.abs(value - flow.vertex) < 4 * error)
 
 
 def test_weights_give_the_same_law():
@@ -303,9 +308,8 @@ def test_weights_give_the_same_law():
         for seed, weights in ((1, False), (2, True))
     ]
     for name in ("kernel", "three_point", "vertex"):
-        difference = getattr(runs[0], name) - getattr(runs[1], name)
-        error = np.hypot(*(getattr(run, name + "_error") for run in runs))
-        assert np.all(np.abs(difference) < 4 * error), name
+        drawn, explicit = (getattr(run, name) for run in runs)
+        assert np.all(np.abs(drawn.value - explicit.value) < 4 * np.hypot(drawn.error, explicit.error)), name
 
 
 def test_readout_is_a_plain_layer():
@@ -339,61 +343,121 @@ def test_kernels_of_several_inputs():
 
 
 TWO = np.array([[1.0, 0.4], [0.4, 0.7]])
+THREE = np.array([[1.0, 0.4, -0.2], [0.4, 0.7, 0.1], [-0.2, 0.1, 1.5]])
+PAIR = (BlockLayer(0.1, 1.4), BlockLayer(0.05, 0.9, inverse_width=2.0))
 
 
-@pytest.mark.parametrize("activation", ["relu", "gelu"])
-def test_several_inputs_contain_each_one(activation):
-    layer = BlockLayer(0.1, 1.5)
-    flow = residual_inputs_flow(activation, TWO, 3, -0.6, layer)
-    np.testing.assert_allclose(flow.K, kernel_flow(activation, TWO, 3, -0.6, layer), rtol=1e-10)
-    for a in (0, 1):
-        single = residual_flow(activation, TWO[a, a], 3, -0.6, layer)
-        np.testing.assert_allclose(flow.three_point[:, a, a, a], single.three_point, rtol=1e-9, atol=1e-12)
-        np.testing.assert_allclose(flow.vertex[:, a, a, a, a], single.vertex, rtol=1e-9)
-    for turned in (flow.vertex.transpose(0, 2, 1, 3, 4), flow.vertex.transpose(0, 3, 4, 1, 2)):
-        np.testing.assert_allclose(flow.vertex, turned, rtol=1e-12)
+@pytest.mark.parametrize(
+    ("activation", "block"),
+    [
+        ("relu", BlockLayer(0.1, 1.5)),
+        ("relu", PAIR),
+        pytest.param("gelu", BlockLayer(0.1, 1.5), marks=pytest.mark.slow),
+        ("gelu", PAIR),
+        pytest.param("tanh", PAIR, marks=pytest.mark.slow),
+    ],
+)
+def test_several_inputs_contain_each_one(activation, block):
+    """Two inputs that differ, and two with opposite directions: a singular first kernel."""
+    for K in (TWO, np.array([[1.0, -2.0], [-2.0, 4.0]])):
+        flow = residual_inputs_flow(activation, K, 3, -0.6, block)
+        np.testing.assert_allclose(flow.K, kernel_flow(activation, K, 3, -0.6, block), rtol=1e-12)
+        for a in (0, 1):
+            single = residual_flow(activation, K[a, a], 3, -0.6, block)
+            np.testing.assert_allclose(flow.three_point[:, a, a, a], single.three_point, rtol=1e-11, atol=1e-12)
+            np.testing.assert_allclose(flow.vertex[:, a, a, a, a], single.vertex, rtol=1e-11)
+            np.testing.assert_allclose(flow.metric[:, a, a], single.metric, rtol=1e-10, atol=1e-12)
 
 
-def check_linear(K, depth):
-    wick = np.einsum("ac,bd->abcd", K, K) + np.einsum("ad,bc->abcd", K, K)
-    for gamma in (0.0, 0.6):
-        flow = residual_inputs_flow("linear", K, depth, gamma, BlockLayer(0.0, 1 - gamma**2))
-        for layer in range(depth):
-            np.testing.assert_allclose(flow.K[layer], K, rtol=1e-11)
-            np.testing.assert_allclose(flow.vertex[layer], layer * (1 - gamma**4) * wick, rtol=1e-8, atol=1e-11)
-        assert np.abs(flow.three_point).max() < 1e-11
+@pytest.mark.parametrize("activation", ["relu", pytest.param("swish", marks=pytest.mark.slow)])
+def test_equal_inputs_are_one_input(activation):
+    """Kernels, vertices and the order 1/n of duplicates agree, and those of inputs of no variance are finite."""
+    flow = residual_inputs_flow(activation, np.ones((2, 2)), 4, 0.7, PAIR)
+    single = residual_flow(activation, 1.0, 4, 0.7, PAIR)
+    for name in ("three_point", "vertex", "metric"):
+        found, expected = getattr(flow, name).reshape(4, -1), getattr(single, name)[:, None]
+        np.testing.assert_allclose(found, np.broadcast_to(expected, found.shape), rtol=1e-10, atol=1e-12)
+    dead = residual_inputs_flow(activation, [[1.0, 0.0], [0.0, 0.0]], 4, 0.7, PAIR)
+    np.testing.assert_allclose(dead.vertex[:, 0, 0, 0, 0], single.vertex, rtol=1e-11)
+    assert np.all(np.isfinite(dead.vertices))
+    assert np.all(np.isfinite(dead.skews))
 
 
-def test_linear_networks_seen_by_two_inputs():
+@pytest.mark.parametrize("activation", ["relu", pytest.param("swish", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "x", [[[1.0, 0.3], [0.2, -0.8]], [[1.0, 0.3], [1.0, 0.3]], [[1.0, 0.3], [0.2, -0.8], [-2.0, -0.6]]]
+)
+def test_several_inputs_without_skips_are_the_plain_network(activation, x):
+    """gamma = 0 and blocks of one layer, also with sampled averages, whose points are the same."""
+    plain = flow(MLP(2, activation, weight_variances=1.7), x, 50, points=2**9)
+    found = residual_inputs_flow(activation, plain.kernel(1), 3, 0.0, BlockLayer(0.0, 1.7), points=2**9)
+    np.testing.assert_allclose(found.K, plain.kernels, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(found.vertices, 50 * plain.covariances, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(found.shifts, 50 * plain.shifts, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(found.vertex_errors, 50 * plain.covariance_errors, rtol=1e-6, atol=1e-12)
+    assert np.any(found.vertex_errors > 0) == (len(x) > 2)
+
+
+def test_linear_networks_seen_by_several_inputs():
     """No skip: V_(12)(34) = (l - 1)(K_13 K_24 + K_14 K_23) exactly. With one: the same times 1 - gamma^4."""
-    check_linear(TWO, 3)
+    for K in (TWO, np.array([[1.0, 0.5], [0.5, 0.25]]), THREE):
+        wick = np.einsum("ac,bd->abcd", K, K) + np.einsum("ad,bc->abcd", K, K)
+        for gamma in (0.0, 0.6):
+            flow = residual_inputs_flow("linear", K, 3, gamma, BlockLayer(0.0, 1 - gamma**2), points=2**9, replicas=24)
+            for layer in range(3):
+                np.testing.assert_allclose(flow.K[layer], K, rtol=1e-11)
+                gap = np.abs(flow.vertex[layer] - layer * (1 - gamma**4) * wick)
+                errors = with_samples(flow.pairs, flow.vertex_errors[layer])
+                assert np.all(gap < 1e-10 + 5 * errors)
+                assert np.all(errors < 0.1)
+            assert np.abs(flow.skews).max() < 1e-11
+            assert np.abs(flow.shifts).max() < 1e-11
 
 
-@pytest.mark.slow
-def test_linear_networks_seen_by_three_inputs():
-    check_linear(np.array([[1.0, 0.4, -0.2], [0.4, 0.7, 0.1], [-0.2, 0.1, 1.5]]), 3)
-
-
-def compare_inputs(activation, gamma, layer, networks):
-    flow = residual_inputs_flow(activation, TWO, 3, gamma, layer)
+def compare_inputs(activation, K, gamma, block, networks):
+    """Everything at four standard errors of the draws and of the averages of four activations."""
+    flow = residual_inputs_flow(activation, K, 3, gamma, block)
     small, large = (
-        sample_residual_inputs(activation, TWO, 3, gamma, layer, width=n, networks=networks, seed=n) for n in (64, 128)
+        sample_residual(activation, K, 3, gamma, block, width=n, networks=networks, seed=n) for n in (64, 128)
     )
-    for name in ("three_point", "vertex"):
-        extrapolated = 2 * getattr(large, name) - getattr(small, name)
-        error = np.hypot(2 * getattr(large, name + "_error"), getattr(small, name + "_error"))
-        assert np.all(np.abs(extrapolated - getattr(flow, name)) < 4 * error), name
-    assert np.all(np.abs(large.kernel - flow.K) < 4 * large.kernel_error + 5 / large.width)
+    sampled = 4 * with_samples(flow.pairs, flow.vertex_errors) + 1e-12
+    for name, more in (("three_point", 1e-12), ("vertex", sampled)):
+        value, error = extrapolated(getattr(small, name), getattr(large, name))
+        assert np.all(np.abs(value - getattr(flow, name)) < 4 * error + more), name
+    shifts = (Estimates(r.width * (r.kernel.value - flow.K), r.width * r.kernel.error) for r in (small, large))
+    value, error = extrapolated(*shifts)
+    sampled = 4 * flow.pairs.matrix(flow.shift_errors) + 1e-10
+    assert np.all(np.abs(value - flow.metric) < 4 * error + sampled)
 
 
-def test_drawn_networks_seen_by_two_inputs():
-    compare_inputs("relu", 0.5, BlockLayer(0.1, 1.5), 3000)
+@pytest.mark.parametrize("block", [BlockLayer(0.1, 1.5), PAIR])
+def test_drawn_networks_seen_by_two_inputs(block):
+    compare_inputs("relu", TWO, 0.5, block, 3000)
+
+
+SINGULAR = np.array([[1.0, 0.4, -0.5], [0.4, 0.7, -0.2], [-0.5, -0.2, 0.25]])
+"""The third input is minus half the first."""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("activation", "gamma"), [("relu", 0.7), ("swish", 0.6), ("tanh", -0.5)])
-def test_many_drawn_networks_seen_by_two_inputs(activation, gamma):
-    compare_inputs(activation, gamma, BlockLayer(0.1, 1.5), 60_000)
+@pytest.mark.parametrize("block", [BlockLayer(0.0, 1.5), PAIR])
+@pytest.mark.parametrize(
+    ("activation", "K", "gamma"),
+    [("relu", TWO, 0.7), ("swish", TWO, 0.6), ("tanh", TWO, -0.5), ("relu", THREE, 0.6), ("gelu", SINGULAR, 0.6)],
+)
+def test_many_drawn_networks_seen_by_several_inputs(activation, K, gamma, block):
+    compare_inputs(activation, K, gamma, block, 20_000)
+
+
+def test_explicit_weights_seen_by_two_inputs():
+    """The draws of metrics and those of weights have the same law."""
+    runs = [
+        sample_residual("relu", TWO, 3, 0.6, PAIR, width=12, networks=4000, seed=seed, weights=weights)
+        for seed, weights in ((1, False), (2, True))
+    ]
+    for name in ("kernel", "three_point", "vertex"):
+        drawn, explicit = (getattr(run, name) for run in runs)
+        assert np.all(np.abs(drawn.value - explicit.value) < 4 * np.hypot(drawn.error, explicit.error)), name
 
 
 PLAIN = BlockLayer(0.0, 1.0)
@@ -419,12 +483,14 @@ BAD = [
     lambda: block_strength(0.0, 1.0, 0.0, 0.5),
     lambda: measured_strength(np.ones(3), np.ones(4), 0.5),
     lambda: kernel_flow("relu", np.ones((2, 3)), 3, 0.5, PLAIN),
-    lambda: residual_inputs_flow("relu", np.ones((2, 2)), 3, 0.5, PLAIN),
+    lambda: residual_inputs_flow("relu", [[1.0, 2.0], [2.0, 1.0]], 3, 0.5, PLAIN),
+    lambda: residual_inputs_flow("relu", [[1.0, 0.2], [0.1, 1.0]], 3, 0.5, PLAIN),
+    lambda: residual_inputs_flow("perceptron", np.eye(2), 3, 0.5, PLAIN),
     lambda: residual_inputs_flow("relu", np.ones(2), 3, 0.5, PLAIN),
-    lambda: residual_inputs_flow("relu", np.eye(2), 3, 0.5, (PLAIN, PLAIN)),
+    lambda: residual_inputs_flow("relu", np.eye(2), 3, 0.5, (PLAIN, 1.0)),
     lambda: residual_inputs_flow("relu", np.eye(2), 3, -1.5, PLAIN),
-    lambda: sample_residual_inputs("relu", np.eye(2), 3, 0.5, PLAIN, width=1, networks=10),
-    lambda: sample_residual_inputs("relu", [[math.nan]], 3, 0.5, PLAIN, width=4, networks=10),
+    lambda: sample_residual("relu", np.eye(2), 3, 0.5, PLAIN, width=1, networks=10),
+    lambda: sample_residual("relu", [[math.nan]], 3, 0.5, PLAIN, width=4, networks=10),
     lambda: sample_residual("relu", 1.0, 3, 0.5, PLAIN, width=-4, networks=10),
     lambda: sample_residual("relu", 1.0, 3, 0.5, PLAIN, width=4, networks=1),
     lambda: sample_residual("relu", 1.0, 3, 0.5, PLAIN, width=4, networks=10, seed=-1),

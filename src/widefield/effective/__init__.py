@@ -9,12 +9,13 @@ Entry points: `advise`, `criticality`, `critical_point`, `flow`, `single_flow`, 
 | two inputs: how norms and angles flow | `two_inputs` |
 | kernel, four-point vertex and corrections of many inputs | `flow` |
 | deep linear networks to all orders | `deep_linear` |
+| third cumulant, inverse and determinant of the metric | `stochastic_metric` |
 | entropy and mutual information of layers, optimal depth to width | `information`, `entropies`, `aspect_ratio` |
 | residual networks | `residual`, `residual_inputs` |
 | how to initialise a network, and what to expect | `advice` |
 | drawing finite networks, fast, and comparing | `sampler`, `residual_sampler`, `monte_carlo` |
 | Wick contractions, cumulants, quartic actions, running couplings | `wick`, `cumulants`, `quartic`, `couplings` |
-| averages over one input, and their derivatives | `single_input`, `layer_table`, `curvature` |
+| averages over one input, and their derivatives | `single_input`, `layer_table`, `curvature`, `tilts` |
 """
 
 from .advice import Advice, advise

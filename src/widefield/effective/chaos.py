@@ -15,6 +15,7 @@ polynomials.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -26,7 +27,7 @@ from numpy.typing import NDArray
 
 from ..activations import Activation
 from ..gaussian.nested import evaluate
-from ..kernels.noise import widest_first
+from ..kernels.noise import MOST_EXACT, exact_features, widest_first
 from ..kernels.sample_pairs import Pairs
 from ..precision import double_precision
 from ..sources import normals
@@ -136,6 +137,32 @@ class Chaos:
         product *= scale
         product *= scale[:, None]
         return np.asarray(product)
+
+
+def feature_covariances(
+    activation: Activation, kernels: Float[Floats, "l p p"], pairs: Pairs, points: int, seeds: range
+) -> Iterator[Float[Floats, "r q q"]]:
+    """Cov(s_a s_b, s_c s_d) at every kernel: one if it is exact, else one for every seed."""
+    if kernels.shape[1] <= MOST_EXACT:
+        if len(kernels):
+            yield from exact_features(activation, kernels, pairs)[:, None]
+        return
+    for layer, K in enumerate(kernels):
+        chaos = Chaos.of(activation, K, pairs)
+        exact = not chaos.rest.any()
+        sampled = [np.zeros((1, 1))] if exact else [chaos.sampled(seed, layer, points) for seed in seeds]
+        yield chaos.covariance + np.stack(sampled)
+
+
+def enough_points(pairs: int) -> int:
+    """Points that cost little for this number of pairs: 2^13 for three inputs, falling to 2^9 for more than ten."""
+    return int(2 ** min(max(16 - math.ceil(math.log2(pairs)), 9), 13))
+
+
+def mean_and_error(values: Float[Floats, r * q]) -> tuple[Float[Floats, "*q"], Float[Floats, "*q"]]:
+    """Mean over seeds and its standard error, 0 if there is one."""
+    mean = values.mean(axis=0)
+    return mean, np.zeros_like(mean) if len(values) == 1 else values.std(axis=0, ddof=1) / math.sqrt(len(values))
 
 
 def _spread(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -16,6 +15,7 @@ from ..errors import InvalidInput
 
 Floats = NDArray[np.float64]
 Item = TypeVar("Item")
+Value = TypeVar("Value")
 Correlator = Callable[[tuple[int, ...]], float]
 """Of the variables with these indices; they come in ascending order, so that a table needs each only once."""
 
@@ -93,15 +93,14 @@ def _converted(convert: Callable[[Correlator, Sequence[int]], float], given: Seq
     return found
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """A number from samples and its standard error."""
+class Estimate(NamedTuple, Generic[Value]):
+    """A number, or an array of them, from samples, and its standard error."""
 
-    value: float
-    error: float
+    value: Value
+    error: Value
 
 
-def from_samples(samples: ArrayLike, indices: Sequence[int], *, blocks: int = 32) -> Estimate:
+def from_samples(samples: ArrayLike, indices: Sequence[int], *, blocks: int = 32) -> Estimate[float]:
     """The cumulant of these columns of `samples`, with a standard error from leaving out one block after the other.
 
     Means are taken out first, which changes no cumulant beyond the first and makes the others more precise. The

@@ -40,6 +40,11 @@ def table_divergence(probabilities: Any, reference: Any, *, unit: str = "nats") 
     return in_unit(math.inf if (q == 0).any() else float(np.sum(p * np.log(p / q))), unit)
 
 
+def table_cross_entropy(probabilities: Any, reference: Any, *, unit: str = "nats") -> float:
+    """- sum_x p(x) log q(x) = S[p] + KL[p | q]: the mean surprise at p of somebody who believes q."""
+    return table_entropy(probabilities, unit=unit) + table_divergence(probabilities, reference, unit=unit)
+
+
 def table_information(joint: Any, *, unit: str = "nats") -> float:
     """I = S[x] + S[y] - S[x, y] of a table p(x, y), PDLT eq. (A.14)."""
     p = _table("joint", joint, axes=2)

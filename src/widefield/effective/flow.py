@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,13 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 from .. import check
 from ..errors import InvalidInput
 from ..gaussian import slope_square
-from ..kernels.fluctuations import SaddlePoint, saddle_point
-from ..kernels.noise import MOST_EXACT, exact_features
+from ..kernels.fluctuations import saddle_point
 from ..kernels.sample_pairs import Pairs
 from ..kernels.static import inputs_of
 from ..network import MLP
 from . import couplings
-from .chaos import Chaos
+from .chaos import enough_points, feature_covariances, mean_and_error
 from .curvature import Curvature, Slopes, derivatives
 from .quartic import NeuronAction, Observable, spread_over_neurons
 from .sampler import widths_of
@@ -180,20 +178,20 @@ def flow(
         raise InvalidInput(f"activation {network.activation!r} jumps: its kernels have no derivatives")
     point, pairs = saddle_point(network, inputs), Pairs.within(len(inputs))
     layers, size = network.hidden_layers + 1, len(pairs)
-    points = _enough(size) if points is None else check.integer("points", points, least=2)
+    points = enough_points(size) if points is None else check.integer("points", points, least=2)
     check.memory("vertices of all layers", 8 * size**2 * (2 * layers + 6 * replicas), "use fewer samples or layers")
     variances, biases = point.weight_variances, [scale**2 for scale in network.bias_scales]
     last = variances[-1] * point.features[-1] + biases[-1]
     covariances, errors = np.zeros((2, layers, size, size))
     shifts, shift_errors = np.zeros((2, layers, size))
-    sources = _sources(point, pairs, points, range(seed, seed + replicas))
+    sources = feature_covariances(point.activation, point.preactivation, pairs, points, range(seed, seed + replicas))
     covariance: Floats = np.zeros((1, size, size))
     shift: Floats = np.zeros((1, size))
     for layer, (K, source) in enumerate(zip(point.preactivation, sources, strict=True)):
         below = derivatives(network.phi, K, pairs) if layer else None  # the first layer does not fluctuate
         covariance, shift = _step(below, source / sizes[layer], covariance, shift, variances[layer + 1])
-        covariances[layer + 1], errors[layer + 1] = _mean(covariance)
-        shifts[layer + 1], shift_errors[layer + 1] = _mean(shift)
+        covariances[layer + 1], errors[layer + 1] = mean_and_error(covariance)
+        shifts[layer + 1], shift_errors[layer + 1] = mean_and_error(shift)
     kernels = np.concatenate([point.preactivation, last[None]])
     return Flow(network, sizes, pairs, kernels, covariances, shifts, errors, shift_errors)
 
@@ -211,28 +209,3 @@ def _step(
     slopes, bends = below
     moved = (slopes @ shift[..., None])[..., 0] + 0.5 * bends.contracted(covariance)
     return weight**2 * (source + slopes.carried(covariance)), weight * moved
-
-
-def _sources(point: SaddlePoint, pairs: Pairs, points: int, seeds: range) -> Iterator[Float[Floats, "r q q"]]:
-    """Cov(s_a s_b, s_c s_d) of every layer: one if it is exact, else one of every replica."""
-    kernels, activation = point.preactivation, point.activation
-    if kernels.shape[1] <= MOST_EXACT:
-        yield from exact_features(activation, kernels, pairs)[:, None]
-        return
-    for layer, K in enumerate(kernels):
-        chaos = Chaos.of(activation, K, pairs)
-        exact = not chaos.rest.any()
-        sampled = [np.zeros((1, 1))] if exact else [chaos.sampled(seed, layer, points) for seed in seeds]
-        yield chaos.covariance + np.stack(sampled)
-
-
-def _enough(pairs: int) -> int:
-    """Points that cost little for this number of pairs."""
-    return int(2 ** min(max(16 - math.ceil(math.log2(pairs)), 9), 13))
-
-
-def _mean(values: Float[Floats, r * q]) -> tuple[Float[Floats, "*q"], Float[Floats, "*q"]]:
-    """Mean over replicas and its standard error."""
-    count = len(values)
-    mean = values.mean(axis=0)
-    return mean, np.zeros_like(mean) if count == 1 else values.std(axis=0, ddof=1) / np.sqrt(count)

@@ -55,35 +55,59 @@ def phase_diagram_plot(diagram: xr.Dataset, axes: Axes | None = None) -> Axes:
 def advice_plot(advice: Advice) -> Figure:
     """Signals and gradients through the layers, their scatter over seeds, and the shape against the optimal one."""
     with style():
-        figure, (sizes, spread, shape) = plt.subplots(1, 3, figsize=(11, 3.2), layout="constrained")
-        layers = np.arange(1, advice.depth + 1)
-        sizes.plot(layers, advice.kernels / advice.kernels[0], color=COLOURS[0], label="signal, relative to layer 1")
+        gaps = {"wspace": 0.06}
+        figure, (sizes, spread, shape) = plt.subplots(1, 3, figsize=(11, 3.2), layout="constrained", gridspec_kw=gaps)
+        layers, marker = np.arange(1, advice.depth + 1), "." if advice.depth <= 20 else None
+        signal = advice.kernels / advice.kernels[0]
+        sizes.plot(layers, signal, color=COLOURS[0], marker=marker, label="signal, relative to the first layer")
         label = "gradient, relative to the last layer"
-        sizes.plot(layers, advice.gradients, color=COLOURS[1], linestyle="--", label=label)
-        smallest = min(float((advice.kernels / advice.kernels[0]).min()), float(advice.gradients.min()))
-        sizes.set(xlabel="layer", ylabel="mean square", yscale="log", ylim=(min(0.5, 0.7 * smallest), None))
-        sizes.legend(frameon=False, fontsize="small")
-        spread.plot(layers, advice.fluctuations, color=COLOURS[0])
-        spread.set(xlabel="layer", ylabel="relative scatter over seeds", ylim=(0, None))
+        sizes.plot(layers, advice.gradients, "--", color=COLOURS[1], marker=marker, label=label)
+        smallest = float(min(signal.min(), advice.gradients.min()))
+        if smallest < 0.2:
+            sizes.set(yscale="log", ylim=(0.5 * smallest, 8))
+        else:
+            sizes.set(ylim=(0, 1.6))
+        sizes.set(xlabel="layer", ylabel="mean square")
+        sizes.legend(frameon=False, fontsize="small", loc="upper left")
+        _spread_panel(spread, layers, advice.fluctuations, marker)
+        for axes in (sizes, spread):
+            axes.xaxis.get_major_locator().set_params(integer=True)
+            axes.set_xlim(0, advice.depth + 1)
         _shape_panel(shape, advice)
-        name = f"{advice.activation}, {advice.depth} layers of {advice.width}"
-        figure.suptitle(name + (f", skip connections of {advice.gamma:.2f}" if advice.gamma else ""))
+        plural = "layers" if advice.depth > 1 else "layer"
+        name = f"{advice.activation}: {advice.depth} {plural}, {advice.width} wide"
+        figure.suptitle(name + (f", skip connections times {advice.gamma:.4g}" if advice.gamma else ""))
         return figure
+
+
+def _spread_panel(axes: Axes, layers: NDArray[np.int_], fluctuations: Floats, marker: str | None) -> None:
+    """Scatter of the variance that all neurons of a layer share, and where it is too much for an expansion."""
+    axes.plot(layers, 100 * fluctuations, color=COLOURS[0], marker=marker)
+    top = max(10.0, 110 * float(fluctuations.max()))
+    if top > 50:
+        axes.axhspan(50, top, color="0.9", zorder=0)
+        axes.text(0.03, 0.97, "grey: expansion in 1/n fails", transform=axes.transAxes, fontsize="small", va="top")
+    axes.set(xlabel="layer", ylabel="scatter of the variance over seeds, %", ylim=(0, top))
 
 
 def _shape_panel(axes: Axes, advice: Advice) -> None:
     """Mutual information between two halves of the outputs against L / n, where its expansion makes sense."""
-    best = advice.optimal_ratio
+    best, end = advice.optimal_ratio, 1.5
     rate = 4 / (20 + 3 * advice.outputs) / best
-    ratios = np.linspace(0, 1.5 * best, 200)
+    ratios = np.linspace(0, end * best, 200)
     halves = (advice.outputs // 2, advice.outputs - advice.outputs // 2)
-    axes.plot(ratios / best, [information_of_ratio(rate, r, halves, unit="bits") for r in ratios], color=COLOURS[0])
-    axes.axvline(1, color="0.6", linewidth=1, linestyle="--", label=f"optimal, L/n = {best:.2g}")
-    place = advice.ratio / best
-    label = f"here, L/n = {advice.ratio:.2g}" + (" (outside)" if place > 1.5 else "")
-    axes.axvline(min(place, 1.5), color=COLOURS[1], linewidth=1.5, label=label)
-    top = 1.4 * information_of_ratio(rate, best, halves, unit="bits")
-    axes.set(xlabel="(L/n) / optimal", ylabel="information of outputs, bits", ylim=(0, top), xlim=(0, 1.55))
+    values = np.array([1000 * information_of_ratio(rate, r, halves, unit="bits") for r in ratios])
+    axes.plot(ratios / best, values, color=COLOURS[0])
+    top = 1.1 * float(values.max())
+    axes.vlines(1, 0, top, color="0.6", linewidth=1, linestyle="--", label=f"optimal, L/n = {best:.2g}")
+    place, label = advice.ratio / best, f"here, L/n = {advice.ratio:.2g}"
+    if place <= end:
+        axes.vlines(place, 0, top, color=COLOURS[1], linewidth=1.5, label=label)
+    elif advice.depth > 1:  # one layer is Gaussian whatever the width
+        label += f", outside: {place:.2g} times the optimal"
+        axes.plot([end], [top / 2], ">", color=COLOURS[1], clip_on=False, label=label)
+    axes.set(xlabel="(L/n) / optimal", ylim=(0, 1.35 * top), xlim=(0, end))
+    axes.set_ylabel("information of halves of the outputs,\nto third order, millibits")
     axes.legend(frameon=False, fontsize="small", loc="upper left")
 
 

@@ -24,6 +24,7 @@ from ..errors import InvalidInput
 from ..gaussian import average, feature_kernel
 from ..precision import double_precision
 from .single_input import SingleInput
+from .wick import checked_covariance
 
 Floats = NDArray[np.float64]
 
@@ -123,18 +124,24 @@ def kernel_flow(
     activation: str | Activation, first_kernel: Any, depth: int, gamma: float, block: BlockLayer | Sequence[BlockLayer]
 ) -> Floats:
     """Kernels of any inputs, (depth, N, N): K' = C_b + C_W <s s> + gamma^2 K, PDLT eq. (B.11)."""
-    K, layers, gamma = check.array("first_kernel", first_kernel, ndim=2), block_layers(block), check_gamma(gamma)
-    if K.shape[0] != K.shape[1]:
-        raise InvalidInput(f"first_kernel has shape {K.shape}; it must be square")
-    found = [K]
-    for _ in range(check.integer("depth", depth, least=1) - 1):
-        inside = K
-        for layer in layers:
-            norms = np.diagonal(inside)
-            inside = layer.C_b + layer.C_W * feature_kernel(activation, norms[:, None], inside, norms[None, :])
-        K = inside + gamma**2 * K
-        found.append(K)
-    return np.stack(found)
+    K, layers, gamma = checked_covariance(first_kernel), block_layers(block), check_gamma(gamma)
+    return all_kernels(activation, K, check.integer("depth", depth, least=1), gamma, layers)[:, 0]
+
+
+def all_kernels(
+    activation: str | Activation, K: Floats, depth: int, gamma: float, layers: Sequence[BlockLayer]
+) -> Floats:
+    """Kernels of the stream, and of every layer inside the block that it enters but the last: (depth, layers, N, N)."""
+    found = []
+    for row in range(depth):
+        inside = [K]
+        for layer in layers[: None if row < depth - 1 else -1]:
+            norms = np.diagonal(inside[-1])
+            features = feature_kernel(activation, norms[:, None], inside[-1], norms[None, :])
+            inside.append(layer.C_b + layer.C_W * features)
+        K = inside[-1] + gamma**2 * K
+        found.append(inside[: len(layers)])
+    return np.array(found)
 
 
 def susceptibilities(
@@ -205,17 +212,17 @@ def _points(single: SingleInput, K: Floats, *, tilted: bool = True) -> list[_Poi
     """The averages at many K."""
     if single.activation.homogeneity == 1:  # powers of K
         one = np.ones(1)
-        g, tilt = single.square(one), _tilt(single, one) * tilted
+        g, lean = single.square(one), tilt(single, one) * tilted
         spread = (single.fourth(one) - g**2) * K**2
-        columns = (K, g + 0 * K, 0 * K, spread, tilt * np.sqrt(K), tilt / (2 * np.sqrt(K)))
+        columns = (K, g + 0 * K, 0 * K, spread, lean * np.sqrt(K), lean / (2 * np.sqrt(K)))
     else:
         spread = single.fourth(K) - single.square(K) ** 2
-        tilts = (_tilt(single, K), _tilt_slope(single, K)) if tilted else (0 * K, 0 * K)
+        tilts = (tilt(single, K), tilt_slope(single, K)) if tilted else (0 * K, 0 * K)
         columns = (K, single.square_slope(K), single.square_curvature(K), spread, *tilts)
     return [_Point(*row) for row in np.stack(columns, 1).tolist()]
 
 
-def _tilt(single: SingleInput, K: Floats) -> Floats:
+def tilt(single: SingleInput, K: Floats) -> Floats:
     """<2 s s'>, the average of the derivative of s^2."""
     s = single.activation
     if s.kinks:
@@ -223,7 +230,7 @@ def _tilt(single: SingleInput, K: Floats) -> Floats:
     return average(lambda z: 2 * s(z) * s.derivative(1)(z), K, kinks=())
 
 
-def _tilt_slope(single: SingleInput, K: Floats) -> Floats:
+def tilt_slope(single: SingleInput, K: Floats) -> Floats:
     """d<2 s s'>/dK = <3 s' s'' + s s'''>, or with kinks <s^2 (x^3 - 3 x)> / (2 K^(3/2)), x = z / sqrt K."""
     s = single.activation
     if not s.kinks:

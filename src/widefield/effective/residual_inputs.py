@@ -1,126 +1,178 @@
 """Residual networks at initialisation seen by several inputs: kernel, three-point and four-point vertices.
 
-Products over pairs (ab) of inputs with a <= b: with T_ab(K) = C_b + C_W <s_a s_b>, a layer acts on covariances of the
-metric through the matrix J = dT/dK between pairs, and on the stream itself through D_(ab)c = C_W <d(s_a s_b)/dz_c>.
+Over unordered pairs (ab) of inputs: with T_ab(K) = C_b + C_W <s_a s_b>, a layer acts on covariances of the metric
+through the matrix J = dT/dK between pairs, and on the stream itself through D_(ab)c = C_W <d(s_a s_b)/dz_c>.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations_with_replacement
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 from numpy.typing import NDArray
 
 from .. import check
 from ..activations import Activation, get
 from ..errors import InvalidInput
-from ..gaussian import average_four, average_product
-from .residual import BlockLayer, check_gamma
+from ..gaussian import slope_square
+from ..kernels.sample_pairs import Pairs
+from .chaos import enough_points, feature_covariances, mean_and_error
+from .curvature import Curvature, Slopes, derivatives
+from .residual import BlockLayer, all_kernels, block_layers, check_gamma
+from .tilts import tilts
+from .wick import checked_covariance
 
 Floats = NDArray[np.float64]
-Pairs = list[tuple[int, int]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class InputsFlow:
-    """At the layers 1, ..., depth: K (depth, N, N), three_point X_(ab)c (depth, N, N, N), vertex V_(ab)(cd).
+    """What several inputs see, at the layers 1, ..., depth of a residual network, over unordered pairs of inputs.
 
-    For neurons i != j, n E[z_i;a z_i;b z_j;c] = X_(ab)c and n Cov(z_i;a z_i;b, z_j;c z_j;d) = V_(ab)(cd).
+    For neurons i != j, E[z_i;a z_i;b] = K_ab + metric_ab / n, n E[z_i;a z_i;b z_j;c] = X_(ab)c and
+    n Cov(z_i;a z_i;b, z_j;c z_j;d) = V_(ab)(cd). With more than two inputs averages of four activations are sampled;
+    `vertex_errors` and `shift_errors` are the standard errors that this leaves, 0 if nothing was sampled.
     """
 
-    K: Floats
-    three_point: Floats
-    vertex: Floats
+    pairs: Pairs
+    K: Float[Floats, "l p p"]
+    skews: Float[Floats, "l q p"]
+    vertices: Float[Floats, "l q q"]
+    shifts: Float[Floats, "l q"]
+    vertex_errors: Float[Floats, "l q q"]
+    shift_errors: Float[Floats, "l q"]
+
+    @property
+    def three_point(self) -> Float[Floats, "l p p p"]:
+        """X_(ab)c with sample indices."""
+        return np.moveaxis(self.pairs.matrix(np.swapaxes(self.skews, 1, 2)), 1, -1)
+
+    @property
+    def vertex(self) -> Float[Floats, "l p p p p"]:
+        """V_(ab)(cd) with sample indices."""
+        return with_samples(self.pairs, self.vertices)
+
+    @property
+    def metric(self) -> Float[Floats, "l p p"]:
+        """The order 1/n of E[z_i;a z_i;b]."""
+        return self.pairs.matrix(self.shifts)
+
+
+def with_samples(pairs: Pairs, values: Float[Floats, "*l q q"]) -> Float[Floats, "*l p p p p"]:
+    """Matrices between pairs (ab) and (cd) as tensors abcd."""
+    rows = np.moveaxis(pairs.matrix(values), -3, -1)
+    return pairs.matrix(rows)
 
 
 def residual_inputs_flow(
-    activation: str | Activation, first_kernel: Any, depth: int, gamma: float, layer: BlockLayer
+    activation: str | Activation,
+    first_kernel: Any,
+    depth: int,
+    gamma: float,
+    block: BlockLayer | Sequence[BlockLayer],
+    *,
+    points: int | None = None,
+    replicas: int = 4,
+    seed: int = 0,
 ) -> InputsFlow:
-    """Run the recursions for several inputs, none parallel to another, and blocks of one layer.
+    """Run the recursions of `residual_flow` for any inputs, whose kernel in layer 1 may be singular.
 
-    With A = J + gamma^2 and W_(ab)(cd) = K_ac K_bd + K_ad K_bc (PDLT eq. (B.24) and the terms in X):
+    For a block of one layer, with A = J + gamma^2 and W_(ab)(cd) = K_ac K_bd + K_ad K_bc (PDLT eq. (B.24) and the
+    terms in X):
 
         K' = C_b + C_W <s s> + gamma^2 K
         X' = gamma (A X + D K)
         V' = C_W^2 (<s s s s> - <s s><s s>) + A V A^T + gamma^2 (J W + W J^T) + A X D^T + D X^T A^T
+
+    Several layers in a block act as plain ones on the metric that the first makes. gamma = 0 is `flow`.
+
+    >>> flow = residual_inputs_flow("relu", [[1.0, 1.0], [1.0, 1.0]], 3, 0.5, BlockLayer(0.0, 1.5))
+    >>> flow.vertices[-1].round(4).tolist()  # two inputs that are the same, as one
+    [[8.5574, 8.5574, 8.5574], [8.5574, 8.5574, 8.5574], [8.5574, 8.5574, 8.5574]]
+
+    Args:
+        activation: name or `Activation`, without jumps.
+        first_kernel: K of layer 1, (inputs, inputs).
+        depth: layers of the stream; depth - 1 blocks.
+        gamma: strength of the skip connections.
+        block: one layer or several.
+        points: for the sampled part of averages of four activations, None as in `flow`, in each of
+        replicas: independent sets, whose scatter gives the errors.
+        seed: of the first replica.
     """
-    s, gamma, K = get(activation), check_gamma(gamma), check.array("first_kernel", first_kernel, ndim=2)
-    if K.shape[0] != K.shape[1] or not np.allclose(K, K.T, rtol=1e-12) or np.linalg.eigvalsh(K).min() <= 0:
-        raise InvalidInput("first_kernel must be symmetric and positive definite")
-    if not isinstance(layer, BlockLayer):
-        raise InvalidInput("layer must be one BlockLayer")
-    pairs = list(combinations_with_replacement(range(len(K)), 2))
-    X, V = np.zeros((len(pairs), len(K))), np.zeros((len(pairs),) * 2)
-    found = [(K, X, V)]
-    for _ in range(check.integer("depth", depth, least=1) - 1):
-        found.append(_step(s, pairs, layer, gamma, *found[-1]))
-    kernels, three, four = (np.stack(values) for values in zip(*found, strict=True))
-    index = _index(pairs, len(K))
-    return InputsFlow(kernels, three[:, index], four[:, index[:, :, None, None], index])
+    s, gamma, layers = get(activation), check_gamma(gamma), block_layers(block)
+    if not np.isfinite(slope_square(s, 1.0)):
+        raise InvalidInput(f"activation {s.name!r} jumps: its kernels have no derivatives")
+    replicas = check.integer("replicas", replicas, least=2)
+    K, seeds = checked_covariance(first_kernel), range(check.integer("seed", seed), seed + replicas)
+    depth, pairs = check.integer("depth", depth, least=1), Pairs.within(len(K))
+    points = enough_points(len(pairs)) if points is None else check.integer("points", points, least=2)
+    check.memory("vertices of all layers", 8 * len(pairs) ** 2 * (2 * depth + 8 * replicas), "use fewer inputs")
+    kernels = all_kernels(s, K, depth, gamma, layers)
+    sources = feature_covariances(s, kernels[:-1].reshape(-1, *K.shape), pairs, points, seeds)
+    size = len(pairs)
+    state = _State(np.zeros((size, len(K))), np.zeros((1, size, size)), np.zeros((1, size)))
+    found = [state.summary()]
+    for inside in kernels[:-1]:
+        points_inside = [_Point(K, next(sources), *derivatives(s, K, pairs)) for K in inside]
+        state = _step(s, points_inside, layers, gamma, state)
+        found.append(state.summary())
+    X, V, V_errors, shifts, shift_errors = (np.stack(values) for values in zip(*found, strict=True))
+    return InputsFlow(pairs, kernels[:, 0], X, V, shifts, V_errors, shift_errors)
 
 
-def _step(
-    s: Activation, pairs: Pairs, layer: BlockLayer, gamma: float, K: Floats, X: Floats, V: Floats
-) -> tuple[Floats, Floats, Floats]:
-    mean, J, D = _responses(s, pairs, K)
-    J, D = layer.C_W * J, layer.C_W * D
-    A = J + gamma**2 * np.eye(len(pairs))
-    skew = A @ X @ D.T
-    stream = gamma**2 * J @ _wick(pairs, pairs, K)
-    source = layer.C_W**2 * (_fourth(s, pairs, K) - np.outer(mean, mean))
-    K_next = layer.C_b + layer.C_W * mean[_index(pairs, len(K))] + gamma**2 * K
-    return K_next, gamma * (A @ X + D @ K), source + A @ V @ A.T + stream + stream.T + skew + skew.T
+class _State(NamedTuple):
+    """X, and for every replica V and the metric's order 1/n."""
+
+    X: Float[Floats, "q p"]
+    V: Float[Floats, "r q q"]
+    shift: Float[Floats, "r q"]
+
+    def summary(self) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+        """X, then V and the shift with their errors."""
+        return self.X, *mean_and_error(self.V), *mean_and_error(self.shift)
 
 
-def _responses(s: Activation, pairs: Pairs, K: Floats) -> tuple[Floats, Floats, Floats]:
-    """<s_a s_b> and its responses d/dK_(cd) and <d(s_a s_b)/dz_c>, from averages with z_c z_d - K_cd and z_c.
+class _Point(NamedTuple):
+    """At one kernel: Cov(s s, s s) of every replica, d<s s>/dK and its derivatives."""
 
-    By parts these averages are the responses times <z z z z>_connected-in-pairs and K, so that kinks need no care.
-    """
-    first, second = (np.array(side) for side in zip(*pairs, strict=True))
-    entries = (K[first, first], K[first, second], K[second, second])
-
-    def product(p: int, q: int) -> Floats:
-        return average_product(lambda z: s(z) * z**p, lambda z: s(z) * z**q, *entries, kinks=s.kinks)
-
-    mean = product(0, 0)
-    squares, ones = (product(2, 0), product(1, 1), product(0, 2)), (product(1, 0), product(0, 1))
-    J, D = np.zeros((len(pairs),) * 2), np.zeros((len(pairs), len(K)))
-    place = {pair: row for row, pair in enumerate(pairs)}
-    for row, (a, b) in enumerate(pairs):
-        if a == b:
-            J[row, row] = (squares[1][row] - K[a, a] * mean[row]) / (2 * K[a, a] ** 2)
-            D[row, a] = ones[0][row] / K[a, a]
-            continue
-        inner: Pairs = [(a, a), (a, b), (b, b)]
-        raised = [squares[i][row] - K[c, d] * mean[row] for i, (c, d) in enumerate(inner)]
-        J[row, [place[pair] for pair in inner]] = np.linalg.solve(_wick(inner, inner, K).T, raised)
-        D[row, [a, b]] = np.linalg.solve(K[np.ix_([a, b], [a, b])], [ones[0][row], ones[1][row]])
-    return mean, J, D
+    K: Float[Floats, "p p"]
+    source: Float[Floats, "r q q"]
+    slopes: Slopes
+    bends: Curvature
 
 
-def _wick(left: Pairs, right: Pairs, K: Floats) -> Floats:
-    """K_ac K_bd + K_ad K_bc."""
-    return np.array([[K[a, c] * K[b, d] + K[a, d] * K[b, c] for c, d in right] for a, b in left])
+def _step(s: Activation, inside: Sequence[_Point], layers: Sequence[BlockLayer], gamma: float, state: _State) -> _State:
+    """From one layer of the stream to the next."""
+    here, pairs, (X, V, shift), W = inside[0], inside[0].slopes.pairs, state, layers[0].C_W
+    J, D = here.slopes, tilts(s, here.K, here.slopes.pairs)
+    skew = D @ (J @ X).T  # D X^T J^T
+    # n times the covariance of the metric that the first layer makes, with itself, with z_c z_d and z_c; and its shift.
+    covariance = W**2 * (here.source + J.carried(V) + skew + skew.T)
+    with_squares = W * (J @ (_wick(pairs, here.K) + V) + D @ X.T)
+    with_ones = W * (D @ here.K + J @ X)
+    moved = W * (_moved(here, shift, V) + D.contracted(X))
+    for point, layer in zip(inside[1:], layers[1:], strict=True):
+        W = layer.C_W
+        moved = W * _moved(point, moved, covariance)
+        covariance = W**2 * (layer.inverse_width * point.source + point.slopes.carried(covariance))
+        with_squares, with_ones = W * (point.slopes @ with_squares), W * (point.slopes @ with_ones)
+    stream = with_squares + np.swapaxes(with_squares, -1, -2)
+    return _State(
+        gamma * with_ones + gamma**3 * X, covariance + gamma**2 * stream + gamma**4 * V, moved + gamma**2 * shift
+    )
 
 
-def _fourth(s: Activation, pairs: Pairs, K: Floats) -> Floats:
-    """<s_a s_b s_c s_d> between pairs."""
-    known: dict[tuple[int, ...], float] = {}
-    found = np.zeros((len(pairs),) * 2)
-    for row, column in combinations_with_replacement(range(len(pairs)), 2):
-        chosen = tuple(sorted(pairs[row] + pairs[column]))
-        if chosen not in known:
-            known[chosen] = average_four(s, s, s, s, K[np.ix_(chosen, chosen)])
-        found[row, column] = found[column, row] = known[chosen]
-    return found
+def _moved(point: _Point, shift: Float[Floats, "r q"], covariance: Float[Floats, "r q q"]) -> Float[Floats, "r q"]:
+    """J G + H V / 2: what the mean of <s s> gains from the mean and the covariance of the metric."""
+    carried = (point.slopes @ shift[..., None])[..., 0]
+    return np.asarray(carried + 0.5 * point.bends.contracted(covariance))
 
 
-def _index(pairs: Pairs, inputs: int) -> NDArray[np.int64]:
-    """Place of the pair (ab) in the list, for all a and b."""
-    index = np.zeros((inputs, inputs), dtype=np.int64)
-    for row, (a, b) in enumerate(pairs):
-        index[a, b] = index[b, a] = row
-    return index
+def _wick(pairs: Pairs, K: Float[Floats, "p p"]) -> Float[Floats, "q q"]:
+    """K_ac K_bd + K_ad K_bc between pairs (ab) and (cd)."""
+    a, b = pairs.rows, pairs.columns
+    return K[np.ix_(a, a)] * K[np.ix_(b, b)] + K[np.ix_(a, b)] * K[np.ix_(b, a)]

@@ -100,6 +100,14 @@ def moment_tensor(K: ArrayLike, order: int) -> Floats:
     return total
 
 
+def generating_function(K: ArrayLike, source: ArrayLike) -> float:
+    """E[exp(J . z)] = exp(J^T K J / 2), PDLT eqs. (1.41), (1.49); its derivatives at J = 0 are the moments."""
+    covariance, J = checked_covariance(K), check.array("source", source, ndim=1)
+    if len(J) != len(covariance):
+        raise InvalidInput(f"source has {len(J)} entries for {len(covariance)} variables")
+    return math.exp(0.5 * float(J @ covariance @ J))
+
+
 def checked_covariance(K: ArrayLike) -> Float[Floats, "d d"]:
     """K as an array if it is a covariance: square, symmetric, without negative eigenvalues."""
     covariance = check.array("K", K, ndim=2)
