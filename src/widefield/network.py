@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from . import check
@@ -106,6 +107,16 @@ class MLP(Described, family="network", kind="mlp"):
         """Numbers of neurons N_1 .. N_L of a real network of nominal `width`."""
         check.integer("width", width, least=1)
         return tuple(max(1, round(r * width)) for r in self.width_ratios or (1.0,) * self.hidden_layers)
+
+    def parameters(self, dimension: int, width: int, outputs: int = 1) -> int:
+        """Number of weights and, if any bias is ever different from zero, biases: sum_l (n_{l-1} + 1) n_l.
+
+        >>> MLP(3, train_biases=True).parameters(dimension=4, width=5)
+        91
+        """
+        ends = (check.integer("dimension", dimension, least=1), *self.widths(width))
+        sizes = (*ends, check.integer("outputs", outputs, least=1))
+        return sum((below + self.has_biases) * above for below, above in pairwise(sizes))
 
     def effective_richness(self, last_width: float) -> float:
         """gamma / sqrt(N_L): the richness gamma_0 that enters the equations at this width."""
