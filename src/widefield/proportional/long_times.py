@@ -1,0 +1,148 @@
+"""Many small steps, or gradient flow, from a few coarse solutions.
+
+At a fixed training time s = eta t the solution is analytic in eta, so that solutions with coarse steps, extrapolated to
+the rate wanted, take the place of T^3 operations. The work does not depend on the number of steps any more.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import check
+from ..errors import Diverged, InvalidInput, NotAccurate
+from ..session import progress_bar
+from .dynamics import NAMES, Dynamics, dataset, solve
+from .extrapolation import neville
+from .setting import LinearNetwork, LinearTask, learning_rates
+
+Floats = NDArray[np.float64]
+
+_REFINEMENTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+_MOST = 1600
+"""Steps of the finest solution."""
+
+
+def solve_long(
+    network: LinearNetwork,
+    task: LinearTask,
+    rate: float,
+    steps: int,
+    *,
+    tolerance: float = 1e-6,
+    times: int = 25,
+    progress: bool | None = None,
+) -> Dynamics:
+    """Losses of many steps at `times` + 1 equally spaced times, extrapolated from fewer and larger steps.
+
+    Solutions with times x 1, 2, 3, 4, 6, .. steps are extrapolated to the learning rate until two estimates differ by
+    less than `tolerance` times the largest loss; their difference is returned as `<name>_error`. Rates at which coarse
+    solutions diverge are left out. If all steps take no more than the next coarse solution, they are solved for.
+
+    Args:
+        network, task: see `solve`.
+        rate: one learning rate for all steps.
+        steps: how many of them; with `rate` this gives the training time rate * steps.
+        tolerance: relative to the largest loss.
+        times: number of intervals at whose ends losses are given.
+        progress: of every solution; None shows it on terminals only.
+    """
+    count = check.integer("steps", steps, least=1)
+    eta = check.number("rate", rate, above=0.0)
+    learning_rates(eta, count)
+    return _extrapolated(network, task, eta * count, eta, tolerance, times, progress)
+
+
+def gradient_flow(
+    network: LinearNetwork,
+    task: LinearTask,
+    time: float,
+    *,
+    tolerance: float = 1e-6,
+    times: int = 25,
+    progress: bool | None = None,
+) -> Dynamics:
+    """Losses of gradient flow up to a training time: the limit of `solve_long` with eta -> 0."""
+    if task.online:
+        raise InvalidInput("batch: with fresh samples in every step the limit of small steps is that of the population")
+    return _extrapolated(network, task, check.number("time", time, above=0.0), 0.0, tolerance, times, progress)
+
+
+def _extrapolated(
+    network: LinearNetwork,
+    task: LinearTask,
+    time: float,
+    eta: float,
+    tolerance: float,
+    times: int,
+    progress: bool | None,
+) -> Dynamics:
+    intervals = check.integer("times", times, least=1)
+    accuracy = check.number("tolerance", tolerance, above=0.0)
+    coarse: list[tuple[float, dict[str, Floats]]] = []
+    with progress_bar("proportional limit", progress) as report:
+        for index, refinement in enumerate(_REFINEMENTS):
+            steps = intervals * refinement
+            if eta > 0 and time / steps <= eta:
+                return _exact(network, task, eta, round(time / eta), intervals)
+            if steps > _MOST:
+                break
+            found = _coarse(network, task, time, steps, refinement)
+            if found is None:
+                continue
+            coarse.append((time / steps, found))
+            report(index, len(_REFINEMENTS), float(found["test_loss"][-1]))
+            if len(coarse) < 3:
+                continue
+            values, errors = _limit(coarse, eta)
+            if max(float((errors[n] / np.abs(values[n]).max()).max()) for n in ("test_loss", "train_loss")) < accuracy:
+                return _answer(network, task, time, eta, values, errors)
+    if len(coarse) < 2:
+        raise InvalidInput(
+            f"time = {time:g}: even {_MOST} steps diverge (rate = {time / _MOST:.3g}); the problem is too stiff, "
+            "use a shorter time"
+        )
+    values, errors = _limit(coarse, eta)
+    warnings.warn(
+        f"losses at small steps are known to {float(errors['test_loss'].max()):.1e} only (tolerance = {accuracy:g})",
+        NotAccurate,
+        stacklevel=4,
+    )
+    return _answer(network, task, time, eta, values, errors)
+
+
+def _coarse(network: LinearNetwork, task: LinearTask, time: float, steps: int, every: int) -> dict[str, Floats] | None:
+    """Losses at the common times; None if they diverge or oscillate upwards."""
+    try:
+        found = solve(network, task, time / steps, steps, progress=False)
+    except Diverged:
+        return None
+    return {name: np.asarray(found.data[name].values[::every]) for name in NAMES}
+
+
+def _limit(coarse: list[tuple[float, dict[str, Floats]]], eta: float) -> tuple[dict[str, Floats], dict[str, Floats]]:
+    rates = [rate for rate, _ in coarse]
+    limits = {name: neville(rates, [values[name] for _, values in coarse], eta) for name in NAMES}
+    return {name: pair[0] for name, pair in limits.items()}, {name: pair[1] for name, pair in limits.items()}
+
+
+def _answer(
+    network: LinearNetwork,
+    task: LinearTask,
+    time: float,
+    eta: float,
+    values: dict[str, Floats],
+    errors: dict[str, Floats],
+) -> Dynamics:
+    times = np.linspace(0.0, time, len(values["test_loss"]))
+    outputs = task.gram.shape[1]
+    step = times / eta if eta else np.full(len(times), np.inf)
+    return Dynamics(dataset(times, step, values, errors, outputs * task.noise**2, -1), network, task)
+
+
+def _exact(network: LinearNetwork, task: LinearTask, eta: float, steps: int, intervals: int) -> Dynamics:
+    found = solve(network, task, eta, steps, progress=False)
+    kept = np.unique(np.linspace(0, steps, intervals + 1).round().astype(np.int64))
+    return Dynamics(found.data.isel(time=kept), network, task)

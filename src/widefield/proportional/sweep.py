@@ -1,0 +1,83 @@
+"""Solve the equations of the proportional limit in one pass over the steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from .chain import Chain
+from .equations import Equations
+from .infinite_depth import InfiniteChain
+from .input_block import InputBlock
+from .residual_chain import ResidualChain
+
+Floats = NDArray[np.float64]
+Report = Callable[[int, int, float], None]
+
+_CHAINS: dict[str, type[Chain]] = {"plain": Chain, "residual": ResidualChain, "continuous": InfiniteChain}
+
+EXPLODED = 1e6
+"""A loss that has grown by this factor has diverged."""
+
+_SMALL = 300
+"""Matrices of fewer rows are multiplied by one thread: more would wait for each other."""
+
+
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """Losses of many problems at all times, NaN after divergence, and the state of the pass.
+
+    test = bias + width_variance + data_variance + outputs * sigma^2; `diverged` is the time at which a loss exploded
+    or the number of times if it did not.
+    """
+
+    train: Float[Floats, "b t"]
+    bias: Float[Floats, "b t"]
+    width_variance: Float[Floats, "b t"]
+    data_variance: Float[Floats, "b t"]
+    noise: Float[Floats, " b"]
+    diverged: NDArray[np.int64]
+    chain: Chain
+    block: InputBlock
+
+    @property
+    def test(self) -> Float[Floats, "b t"]:
+        """Test loss."""
+        return np.asarray(self.bias + self.width_variance + self.data_variance + self.noise[:, None])
+
+
+def sweep(
+    equations: Equations, report: Report = lambda done, total, loss: None, *, chain: Chain | None = None
+) -> Curves:
+    """Rows of all matrices, time after time: gradients downwards, data, features upwards.
+
+    `chain` takes the place of the usual solver of the hidden layers.
+    """
+    chain = _CHAINS[equations.structure](equations) if chain is None else chain
+    block = InputBlock(equations, chain.inputs)
+    noise, times = equations.noise * equations.outputs, equations.times
+    found = np.full((4, equations.problems, times), np.nan)
+    diverged = np.full(equations.problems, times)
+    limits = 1 if equations.size < _SMALL else None
+    with np.errstate(over="ignore", invalid="ignore"), threadpool_limits(limits=limits, user_api="blas"):
+        for t in range(times):
+            coupling, losses = block.step(*chain.backward(t * equations.outputs))
+            parts = np.stack([losses.train, losses.bias, losses.width_variance, losses.data_variance])
+            total = parts[1:].sum(axis=0) + noise
+            if t == 0:
+                largest = EXPLODED * total
+            exploded = ~(total <= largest) & (diverged == times)
+            diverged[exploded] = t
+            alive = diverged == times
+            found[:, alive, t] = parts[:, alive]
+            report(t, times - 1, float(np.mean(total[alive])) if alive.any() else float("nan"))
+            if not alive.any():
+                break
+            chain.forward(coupling)
+    train, bias, width_variance, data_variance = found
+    return Curves(train, bias, width_variance, data_variance, noise, diverged, chain, block)
