@@ -13,10 +13,10 @@ Floats = NDArray[np.float64]
 
 
 def neville(steps: Sequence[float], values: Sequence[Floats], target: float = 0.0) -> tuple[Floats, Floats]:
-    """The polynomial in the step through all values at `target`, and how far it is from that without the first value.
+    """The polynomial in the step through all values, at `target`, and an estimate of its error.
 
     A value computed with a step h whose error is a power series in h is extrapolated to other steps that way; the
-    distance overestimates the error as long as the series is of use.
+    estimate is twice the distance from the polynomial without the first value.
     """
     points, table = list(steps), [np.asarray(value) for value in values]
     previous = table[-1]
@@ -26,11 +26,11 @@ def neville(steps: Sequence[float], values: Sequence[Floats], target: float = 0.
             (left * (target - points[i + order]) - right * (target - points[i])) / (points[i] - points[i + order])
             for i, (left, right) in enumerate(pairwise(table))
         ]
-    return table[0], np.abs(table[0] - previous)
+    return table[0], 2 * np.abs(table[0] - previous)
 
 
 def heun_limit(values: Sequence[Float[Floats, "*n"]]) -> tuple[Floats, Floats]:
-    """The limit of values with steps h, h/2, h/4, .. and errors c_2 h^2 + c_3 h^3 + .., and an estimate of its error."""
+    """The limit of values at steps h, h/2, h/4, .. with errors c_2 h^2 + c_3 h^3 + .., and an estimate of the error."""
     table = [np.asarray(value) for value in values]
     previous = table[-1]
     for power in range(2, len(values) + 1):
