@@ -32,8 +32,9 @@ def two_layer_losses(richness: float, rate: float, steps: int) -> Float[Floats, 
     losses = []
     for _ in range(check.integer("steps", steps) + 1):
         c = 1 - (plus - minus) / (4 * gamma)
-        losses.append(c**2)
-        plus, minus = plus * (1 + eta * gamma * c) ** 2, minus * (1 - eta * gamma * c) ** 2
+        losses.append(c * c)
+        up, down = 1 + eta * gamma * c, 1 - eta * gamma * c
+        plus, minus = plus * up * up, minus * down * down
     return np.array(losses)
 
 

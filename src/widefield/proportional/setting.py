@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import zeta
 
 from .. import check
 from ..errors import InvalidInput
@@ -151,14 +152,14 @@ def power_law(capacity: float, source: float, modes: int, bins: int | None = Non
     """
     a, b = check.number("capacity", capacity, above=1.0), check.number("source", source, above=0.0)
     count = check.integer("modes", modes, least=1)
-    k = np.arange(1.0, count + 1)
-    values, power = k**-a, k ** (-a * b - 1)
     if bins is None or check.integer("bins", bins, least=1) >= count:
-        return Spectrum(values, power / values)
-    edges = np.unique(np.geomspace(1, count + 1, bins + 1).astype(np.int64)) - 1
-    sizes = np.diff(edges).astype(np.float64)
-    mean = np.add.reduceat(values, edges[:-1]) / sizes
-    return Spectrum(mean, np.add.reduceat(power, edges[:-1]) / sizes / mean, sizes)
+        k = np.arange(1.0, count + 1)
+        return Spectrum(k**-a, k ** (-a * b - 1 + a))
+    edges = np.unique(np.geomspace(1, count + 1, bins + 1).round())
+    sizes = np.diff(edges)
+    # Hurwitz' zeta function is the sum of all terms from an edge on.
+    values, power = (-np.diff(zeta(s, edges)) for s in (a, a * b + 1))
+    return Spectrum(values / sizes, power / values, sizes)
 
 
 @dataclass(frozen=True, eq=False)

@@ -68,6 +68,7 @@ def sweep(
         for t in range(times):
             coupling, losses = block.step(*chain.backward(t * equations.outputs))
             parts = np.stack([losses.train, losses.bias, losses.width_variance, losses.data_variance])
+            np.maximum(parts, 0.0, out=parts)  # rounding can leave -1e-17
             total = parts[1:].sum(axis=0) + noise
             if t == 0:
                 largest = EXPLODED * total
