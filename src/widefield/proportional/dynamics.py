@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike, NDArray
 
 from .. import check
-from ..errors import Diverged
+from ..errors import Diverged, NotAccurate
 from ..schedules import Schedule
 from ..session import Report, progress_bar
 from .equations import Equations, equations
@@ -24,6 +25,9 @@ from .sweep import Curves, sweep
 Floats = NDArray[np.float64]
 
 NAMES = ("train_loss", "bias", "width_variance", "data_variance", "test_loss")
+
+_NOTICED = 1e-9
+"""Rounding errors above this fraction of the first loss are worth a warning."""
 
 _SHARE = 0.25
 """Of the free memory that many problems may take together."""
@@ -105,6 +109,7 @@ def solve(
     if check.flag("keep", keep):
         data = data.assign(_two_time(found.curves, len(time)))
     answer = Dynamics(data, network, task)
+    _warn_of_rounding(found.curves)
     if throw and answer.diverged is not None:
         raise Diverged(
             f"the loss has exploded at step {answer.diverged} (rate = {rates.max():g}); a smaller rate nearly always "
@@ -201,6 +206,18 @@ def _solved(
 def _losses(curves: Curves) -> dict[str, Floats]:
     parts = (curves.train, curves.bias, curves.width_variance, curves.data_variance, curves.test)
     return dict(zip(NAMES, parts, strict=True))
+
+
+def _warn_of_rounding(curves: Curves) -> None:
+    """Errors in directions that the target does not use grow if the rate is too large for them, if only from rounding."""
+    rounding = float(np.nanmax(curves.rounding[0]))
+    if rounding > _NOTICED * curves.test[0, 0]:
+        warnings.warn(
+            f"training is unstable against small perturbations: rounding errors have grown to {rounding:.1e} in the test "
+            "loss, and networks of finite width would diverge; use a smaller rate",
+            NotAccurate,
+            stacklevel=3,
+        )
 
 
 def _check_memory(together: Equations) -> None:

@@ -30,12 +30,16 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Losses:
-    """Losses at one time, and the parts of the test loss (BP25 eq. (13)); each (problems,)."""
+    """Losses at one time, and the parts of the test loss (BP25 eq. (13)); each (problems,).
+
+    `growth` is sum_s |H(t, s)|, by which perturbations of the errors of the past have grown, weighted like the bias.
+    """
 
     train: Floats
     bias: Floats
     width_variance: Floats
     data_variance: Floats
+    growth: Floats
 
 
 class InputBlock:
@@ -79,7 +83,7 @@ class InputBlock:
         put_symmetric(self.inputs, covariance)
         coupling = -self.narrow / self.richness * self._without_start(R @ self.h[:, :n, :n])
         coupling[..., :m] += self.richness * self.rates[..., :m] * covariance[..., :m]
-        return coupling, Losses(train, bias, width, data)
+        return coupling, Losses(train, bias, width, data, self._growth(m, n))
 
     def _transfer(self, MR: Row) -> None:
         """Row t of H_k, of sums over modes and of H_k 1."""
@@ -104,6 +108,11 @@ class InputBlock:
         parts = [np.einsum("k,bkcn,bkcn->b", self.weights, part, row) for part in (width, data)]
         start = np.einsum("k,bkcc->b", self.weights, bias[..., m:])
         return start, parts[0], parts[1], np.einsum("k,bkcn->bcn", self.weights, both)
+
+    def _growth(self, m: int, n: int) -> Floats:
+        sums = np.abs(self.H[..., m:n, :n]).sum(axis=(-2, -1))
+        sizes = np.trace(self.equations.gram, axis1=1, axis2=2)
+        return np.asarray(np.sqrt(np.einsum("k,bk->b", self.weights * sizes, sums**2)))
 
     def _response(self, m: int, n: int) -> Row:
         """Row t of R_D."""

@@ -33,13 +33,15 @@ class Curves:
     """Losses of many problems at all times, NaN after divergence, and the state of the pass.
 
     test = bias + width_variance + data_variance + outputs * sigma^2; `diverged` is the time at which a loss exploded
-    or the number of times if it did not.
+    or the number of times if it did not. `rounding` estimates the error of the test loss that rounding makes: errors v
+    are known to eps times the growth of perturbations.
     """
 
     train: Float[Floats, "b t"]
     bias: Float[Floats, "b t"]
     width_variance: Float[Floats, "b t"]
     data_variance: Float[Floats, "b t"]
+    rounding: Float[Floats, "b t"]
     noise: Float[Floats, " b"]
     diverged: NDArray[np.int64]
     chain: Chain
@@ -61,7 +63,7 @@ def sweep(
     chain = _CHAINS[equations.structure](equations) if chain is None else chain
     block = InputBlock(equations, chain.inputs)
     noise, times = equations.noise * equations.outputs, equations.times
-    found = np.full((4, equations.problems, times), np.nan)
+    found = np.full((5, equations.problems, times), np.nan)
     diverged = np.full(equations.problems, times)
     limits = 1 if equations.size < _SMALL else None
     with np.errstate(over="ignore", invalid="ignore"), threadpool_limits(limits=limits, user_api="blas"):
@@ -70,15 +72,17 @@ def sweep(
             parts = np.stack([losses.train, losses.bias, losses.width_variance, losses.data_variance])
             np.maximum(parts, 0.0, out=parts)  # rounding can leave -1e-17
             total = parts[1:].sum(axis=0) + noise
+            unsure = np.finfo(np.float64).eps * losses.growth
+            rounding = 2 * np.sqrt(parts[1:].sum(axis=0)) * unsure + unsure**2
             if t == 0:
                 largest = EXPLODED * total
             exploded = ~(total <= largest) & (diverged == times)
             diverged[exploded] = t
             alive = diverged == times
-            found[:, alive, t] = parts[:, alive]
+            found[:, alive, t] = np.stack([*parts, rounding])[:, alive]
             report(t, times - 1, float(np.mean(total[alive])) if alive.any() else float("nan"))
             if not alive.any():
                 break
             chain.forward(coupling)
-    train, bias, width_variance, data_variance = found
-    return Curves(train, bias, width_variance, data_variance, noise, diverged, chain, block)
+    train, bias, width_variance, data_variance, rounding = found
+    return Curves(train, bias, width_variance, data_variance, rounding, noise, diverged, chain, block)
