@@ -209,12 +209,12 @@ def _losses(curves: Curves) -> dict[str, Floats]:
 
 
 def _warn_of_rounding(curves: Curves) -> None:
-    """Errors in directions that the target does not use grow if the rate is too large for them, if only from rounding."""
+    """Errors in directions that the target does not use grow at rates too large for them, if only from rounding."""
     rounding = float(np.nanmax(curves.rounding[0]))
     if rounding > _NOTICED * curves.test[0, 0]:
         warnings.warn(
-            f"training is unstable against small perturbations: rounding errors have grown to {rounding:.1e} in the test "
-            "loss, and networks of finite width would diverge; use a smaller rate",
+            f"training is unstable against small perturbations: rounding errors have grown to {rounding:.1e} in the "
+            "test loss, and networks of finite width would diverge; use a smaller rate",
             NotAccurate,
             stacklevel=3,
         )
