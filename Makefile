@@ -46,6 +46,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/static_kernels.py
 	$(BIN)/python benchmarks/empirical_kernels.py
 	$(BIN)/python benchmarks/vertex_flow.py
+	$(BIN)/python benchmarks/metric_sampler.py
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

@@ -1,4 +1,4 @@
-"""Kernel, vertex and NLO metric of finite networks against tables, other forms of the equations, and networks."""
+"""Kernel, vertex and NLO metric of finite networks against tables and other forms of the equations."""
 
 import math
 
@@ -9,7 +9,6 @@ import pytest
 from widefield import activations
 from widefield.effective import monte_carlo, sampler
 from widefield.effective.curvature import derivatives
-from widefield.effective.deep_linear import DeepLinear
 from widefield.effective.flow import flow
 from widefield.errors import InvalidInput
 from widefield.gaussian import feature_kernel
@@ -297,112 +296,3 @@ def test_dataset():
 def test_bad_input(call, message):
     with pytest.raises(InvalidInput, match=message):
         call()
-
-
-# Networks
-
-
-def deviation(values, expected):
-    """Of the mean, in standard errors."""
-    return np.abs(values.mean(axis=0) - expected) / (values.std(axis=0) / math.sqrt(len(values)))
-
-
-@pytest.mark.parametrize("width", [2, pytest.param(1, marks=pytest.mark.slow), pytest.param(4, marks=pytest.mark.slow)])
-def test_second_layer_is_exact_at_any_width(width):
-    found = flow(MLP(1, "tanh"), inputs(TWO), width)
-    drawn = found.pairs.of(sampler.metrics(MLP(1, "tanh"), inputs(TWO), width, draws=20000, seed=width))[:, 1]
-    assert deviation(drawn, found.pairs.of(found.kernel(2))).max() < 4
-    centred = drawn - found.pairs.of(found.kernel(2))
-    products = centred[:, :, None] * centred[:, None, :]
-    assert deviation(products, found.covariances[1]).max() < 4
-
-
-def test_linear_sampler_has_the_exact_covariance():
-    """Three samples in the two dimensions that they span, unequal widths and variances."""
-    x = np.array([[1.0, 0.2], [0.3, -1.0], [1.3, -0.8]])
-    network = MLP(2, "linear", weight_variances=(1.0, 0.5, 2.0))
-    drawn = sampler.metrics(network, x, (6, 3), draws=20000, seed=0)[:, 2]
-    exact = DeepLinear((6, 3), (1.0, 0.5, 2.0))
-    assert deviation(drawn, exact.two_point(3, x @ x.T / 2)).max() < 4
-    products = drawn[:, :, :, None, None] * drawn[:, None, None, :, :]
-    assert deviation(products, exact.metric_products(3, x @ x.T / 2)).max() < 4
-
-
-def test_sampler_is_reproducible_and_agrees_with_weights():
-    network, x = MLP(2, "tanh", weight_variances=1.2, bias_variances=0.05), inputs(TWO)
-    one, two = (sampler.metrics(network, x, 6, draws=20000, seed=4) for _ in range(2))
-    np.testing.assert_array_equal(one, two)
-    z = sampler.outputs(network, x, 6, draws=20000, seed=5)
-    pairs = Pairs.within(2)
-    from_weights, fast = z[:, 0, pairs.rows] * z[:, 0, pairs.columns], pairs.of(one[:, 2])
-    error = np.sqrt((from_weights.var(axis=0) + fast.var(axis=0)) / len(z))
-    assert np.all(np.abs(from_weights.mean(axis=0) - fast.mean(axis=0)) < 4 * error)
-
-
-def test_check_of_a_network():
-    found = monte_carlo.check(MLP(2, "tanh"), [[1.0]], 24, draws=20000, seed=0)
-    assert found.agrees, str(found)
-    assert str(found).startswith("agrees")
-    assert found["vertex"].measured.shape == (2, 1, 1)
-    assert set(found.dataset().data_vars) == {"largest_z", "relative_difference", "relative_bias"}
-    with pytest.raises(InvalidInput, match="comparison"):
-        found["nothing"]
-    vertex = found["vertex"]
-    wrong = monte_carlo.Comparison(
-        "vertex", 1.3 * vertex.predicted, vertex.measured, vertex.error, vertex.bias, vertex.limit_error
-    )
-    assert wrong.worst > 4
-    assert not monte_carlo.Check(found.flow, found.draws, 4.0, (wrong,)).agrees
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("activation", "weight", "bias"),
-    [
-        ("tanh", 1.0, 0.0),
-        ("relu", 2.0, 0.0),
-        ("gelu", 1.9, 0.1),
-        ("swish", 1.9, 0.05),
-        ("sin", 1.2, 0.0),
-        ("linear", 1.0, 0.0),
-    ],
-)
-@pytest.mark.parametrize("explicit", [False, True])
-def test_networks_of_every_kind(activation, weight, bias, explicit):
-    network = MLP(3, activation, weight_variances=weight, bias_variances=bias)
-    found = monte_carlo.check(network, inputs(TWO), (48, 64, 48), draws=60000, seed=1, explicit=explicit)
-    assert found.agrees, str(found)
-
-
-@pytest.mark.slow
-def test_relu_at_all_orders():
-    """n Var / K^2 = n [(1 + 5/n)^(l-1) - 1] without bias."""
-    for n, expected in ((32, 56.41), (64, 44.36)):
-        drawn = sampler.metrics(MLP(7, "relu", weight_variances=2.0), [[1.0]], n, draws=200000, seed=n)[:, 7, 0, 0] / 2
-        assert n * ((1 + 5 / n) ** 7 - 1) == pytest.approx(expected, abs=0.01)
-        assert deviation(drawn[:, None], 1.0).max() < 4
-        assert deviation((drawn[:, None] - 1) ** 2, expected / n).max() < 4
-
-
-@pytest.mark.slow
-def test_tanh_table_of_networks():
-    drawn = sampler.metrics(MLP(7, "tanh"), [[1.0]], 64, draws=400000, seed=0)[:, :, 0, 0]
-    for layer, measured, error in ((2, 0.0972, 0.0002), (5, 0.0391, 0.0001), (8, 0.0232, 0.0001)):
-        assert 64 * drawn[:, layer - 1].var() == pytest.approx(measured, abs=6 * error)
-    found = flow(MLP(7, "tanh"), [[1.0]], 64)
-    assert 64 * (drawn[:, 7].mean() - found.kernel(8).item()) == pytest.approx(found.nlo_metric(8).item(), abs=0.01)
-
-
-@pytest.mark.slow
-def test_explicit_weights_and_biases():
-    network = MLP(3, "tanh", weight_variances=1.2, bias_variances=0.05)
-    found = flow(network, [[1.0, 1.0]], 16)
-    assert found.metric(4).item() == pytest.approx(0.33482, abs=1e-5)
-    assert found.connected(4, (0, 0, 1, 1)).item() == pytest.approx(0.00648, abs=1e-5)
-    for law in ("normal", "uniform"):
-        z = sampler.outputs(network, [[1.0, 1.0]], 16, draws=400000, seed=2, law=law)[:, :, 0]
-        square = z**2
-        assert square[:, 0].mean() == pytest.approx(0.3343, abs=0.0025)
-        if law == "normal":
-            assert np.cov(square.T)[0, 1] == pytest.approx(0.0065, abs=0.0012)
-            assert np.mean(z[:, 0] ** 4) - 3 * np.mean(square[:, 0]) ** 2 == pytest.approx(0.0184, abs=0.003)

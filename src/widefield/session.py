@@ -59,6 +59,19 @@ def watching_for_interrupt(session: Session) -> Iterator[None]:
 @contextmanager
 def progress_bar(label: str, show: bool | None) -> Iterator[Report]:
     """A bar on standard error with the live loss; `show` None shows it on a terminal only."""
+    with _bar(label, "steps", "loss {task.fields[loss]:.4g}", show) as update:
+        yield lambda done, total, loss: update(done, total, loss)
+
+
+@contextmanager
+def counting_bar(label: str, unit: str, show: bool | None) -> Iterator[Callable[[int, int], None]]:
+    """The same without a loss: to be called with what is done and all that there is to do."""
+    with _bar(label, unit, "", show) as update:
+        yield lambda done, total: update(done, total, 0.0)
+
+
+@contextmanager
+def _bar(label: str, unit: str, remark: str, show: bool | None) -> Iterator[Report]:
     if show is False or (show is None and not sys.stderr.isatty()):
         yield lambda done, total, loss: None
         return
@@ -68,8 +81,8 @@ def progress_bar(label: str, show: bool | None) -> Iterator[Report]:
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.completed:.0f}/{task.total:.0f} steps"),
-        TextColumn("loss {task.fields[loss]:.4g}"),
+        TextColumn(f"{{task.completed:.0f}}/{{task.total:.0f}} {unit}"),
+        TextColumn(remark),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )

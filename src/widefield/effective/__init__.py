@@ -14,7 +14,7 @@ Entry points: `advise`, `criticality`, `critical_point`, `flow`, `single_flow`, 
 | how to initialise a network, and what to expect | `advice` |
 | drawing finite networks, fast, and comparing | `sampler`, `residual_sampler`, `monte_carlo` |
 | Wick contractions, cumulants, quartic actions, running couplings | `wick`, `cumulants`, `quartic`, `couplings` |
-| averages over one input, and their derivatives | `single_input`, `moments`, `layer_table`, `curvature` |
+| averages over one input, and their derivatives | `single_input`, `layer_table`, `curvature` |
 """
 
 from .advice import Advice, advise

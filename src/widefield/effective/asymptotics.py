@@ -13,8 +13,8 @@ from .. import check
 from ..activations import Activation
 from ..errors import InvalidInput
 from .criticality import CriticalPoint, criticality
-from .moments import moments, taylor_coefficients
 from .single_flow import ScaleInvariant
+from .single_input import moments, taylor_coefficients
 
 Floats = NDArray[np.float64]
 

@@ -17,7 +17,7 @@ from ..activations import Activation, get
 from ..errors import InvalidInput
 from ..gaussian.averages import check_variance
 from ..precision import double_precision
-from .moments import Moments, moments
+from .single_input import SMOOTH, Moments, moments
 from .susceptibilities import Susceptibilities, from_moments
 
 Floats = NDArray[np.float64]
@@ -164,17 +164,10 @@ def _loop(activation: Activation, start: Any, C_b: Any, C_W: Any, x: Any, weight
 
 
 def _trapezoid(activation: Activation, K: Array, x: Any, weights: Any) -> Array:
-    """The averages of `Moments`, in its order; derivatives in K are averages of derivatives in z."""
+    """The averages of `Moments`, in its order."""
     z = jnp.sqrt(K)[:, None] * x[None, :]
     s = [activation.derivative(order)(z) for order in range(5)]
-    integrands = (
-        s[0] ** 2,
-        s[1] ** 2 + s[0] * s[2],
-        (s[0] * s[4] + 4 * s[1] * s[3] + 3 * s[2] ** 2) / 2,
-        s[1] ** 2,
-        s[2] ** 2 + s[1] * s[3],
-        s[0] ** 4,
-    )
+    integrands = (SMOOTH[field.name][1](s) for field in fields(Moments))
     return jnp.stack([integrand @ weights for integrand in integrands])
 
 

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+import io
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-import jax
 import numpy as np
 import xarray as xr
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Float
 from numpy.typing import ArrayLike, NDArray
+from rich import box
+from rich.console import Console
+from rich.table import Table
 
 from .. import check as checks
 from ..kernels.sample_pairs import Pairs
 from ..network import MLP
-from ..precision import double_precision
+from ..session import counting_bar
 from . import sampler
 from .flow import Flow, flow
 
 Floats = NDArray[np.float64]
+
+_OUTPUTS = 32
+"""Outputs whose pairs give `four_point`: the noise falls like their number until that of the metric is left."""
+
+_AT_ONCE = 2**20
+"""Products over pairs of pairs of samples that are held at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +72,13 @@ class Comparison:
         """Largest |z|."""
         return float(np.abs(self.z).max())
 
+    @property
+    def resolution(self) -> float:
+        """Smallest standard error relative to the prediction: inf if nothing is predicted but zeros."""
+        size = np.abs(self.predicted)
+        seen = size > 1e-9 * np.abs(self.measured)
+        return float((self.limit_error[seen] / size[seen]).min()) if seen.any() else math.inf
+
 
 @dataclass(frozen=True, eq=False)
 class Check:
@@ -74,6 +91,7 @@ class Check:
     flow: Flow
     draws: int
     threshold: float
+    explicit: bool
     comparisons: tuple[Comparison, ...]
 
     def __getitem__(self, name: str) -> Comparison:
@@ -86,20 +104,64 @@ class Check:
         """Whether every number is within `threshold` standard errors."""
         return all(comparison.worst <= self.threshold for comparison in self.comparisons)
 
+    @property
+    def verdict(self) -> str:
+        """In words: agreement, and how small a difference would have spoiled it."""
+        total, worst = sum(c.z.size for c in self.comparisons), max(self.comparisons, key=lambda c: c.worst)
+        if not self.agrees:
+            apart = sum(int((np.abs(c.z) > self.threshold).sum()) for c in self.comparisons)
+            return (
+                f"DIFFERS: {apart} of {total} numbers are more than {self.threshold:g} standard errors from the "
+                f"networks, the worst, of {worst.name}, {worst.worst:.1f}."
+            )
+        return (
+            f"agrees: all {total} numbers are within {self.threshold:g} standard errors of the networks, the worst, "
+            f"of {worst.name}, {worst.worst:.1f}. A vertex off by {self.threshold * self['vertex'].resolution:.1%} "
+            "would have been noticed."
+        )
+
     def dataset(self) -> xr.Dataset:
-        """A table: for every kind the largest |z|, and the largest difference and bias relative to the prediction."""
+        """A table. For every kind the largest |z|, the largest difference and bias relative to the largest prediction,
+        and the smallest change of all predictions by the same factor that would have been `noticed`.
+        """
         rows = []
         for c in self.comparisons:
             size = max(float(np.abs(c.predicted).max()), float(np.finfo(np.float64).tiny))
-            rows.append((c.worst, float(np.abs(c.difference).max()) / size, float(np.abs(c.bias).max()) / size))
-        names = ("largest_z", "relative_difference", "relative_bias")
+            off, bias = (float(np.abs(part).max()) / size for part in (c.difference, c.bias))
+            rows.append((c.z.size, c.worst, off, bias, self.threshold * c.resolution))
+        names = ("numbers", "largest_z", "relative_difference", "relative_bias", "noticed")
         columns = {name: ("correlator", [row[k] for row in rows]) for k, name in enumerate(names)}
         return xr.Dataset(columns, coords={"correlator": [c.name for c in self.comparisons]})
 
+    def table(self) -> Table:
+        """`dataset`, for a terminal."""
+        table = Table(box=box.SIMPLE, padding=(0, 1, 0, 0))
+        table.add_column("correlator")
+        for heading in ("numbers", "largest |z|", "off at this width", "of higher order", "would notice"):
+            table.add_column(heading, justify="right")
+        for name, row in self.dataset().to_dataframe().iterrows():
+            parts = (_percent(row[key]) for key in ("relative_difference", "relative_bias", "noticed"))
+            table.add_row(str(name), f"{row['numbers']:.0f}", f"{row['largest_z']:.2f}", *parts)
+        return table
+
     def __str__(self) -> str:
-        lines = [f"{c.name}: largest |z| {c.worst:.2f}" for c in self.comparisons]
-        verdict = "agrees" if self.agrees else "DIFFERS"
-        return f"{verdict} ({self.draws} networks, threshold {self.threshold:g}); " + ", ".join(lines)
+        network, widths = self.flow.network, self.flow.widths
+        sizes = f"width {widths[0]}" if len(set(widths)) == 1 else f"widths {', '.join(map(str, widths))}"
+        samples = len(self.flow.kernels[0])
+        what = "drawn with all their weights" if self.explicit else "drawn by their metrics"
+        title = (
+            f"{network.activation}, {self.flow.layers} layers, {sizes}, {samples} input{'s' if samples > 1 else ''}: "
+            f"{self.draws} networks {what}, and as many of twice the width."
+        )
+        console = Console(width=110, color_system=None, force_terminal=False, file=io.StringIO())
+        with console.capture() as captured:
+            console.print(title, self.table(), self.verdict, sep="\n")
+        return "\n".join(line.rstrip() for line in captured.get().splitlines() if line.strip())
+
+
+def _percent(fraction: float) -> str:
+    """A dash where nothing is predicted that anything could be relative to."""
+    return f"{fraction:.2%}" if fraction < 100 else "-"
 
 
 def check(
@@ -112,6 +174,7 @@ def check(
     explicit: bool = False,
     threshold: float = 4.0,
     points: int = 2**13,
+    progress: bool | None = None,
 ) -> Check:
     """Draw networks of these widths and of twice these, and compare everything that `flow` predicts.
 
@@ -124,17 +187,36 @@ def check(
         widths: of the hidden layers.
         draws: networks of each width.
         seed: of the networks.
-        explicit: take the outputs of `four_point` from networks with weights, not from the fast sampler.
+        explicit: draw all weights and biases, not only metrics (about n/4 times slower).
         threshold: of `agrees`, in standard errors.
         points: Sobol points of the prediction.
+        progress: True or False for a progress bar, None for one on terminals only.
     """
     sizes = sampler.widths_of(network, widths)
-    checks.integer("draws", draws, least=100)
-    checks.number("threshold", threshold, above=0.0)
+    draws, seed = checks.integer("draws", draws, least=100), checks.integer("seed", seed)
+    threshold, explicit = checks.number("threshold", threshold, above=0.0), checks.flag("explicit", explicit)
     theory = flow(network, x, sizes, points=points)
-    doubled = tuple(2 * n for n in sizes)
-    drawn = [_Measured.of(network, x, n, draws, 2 * seed + k, explicit, theory) for k, n in enumerate((sizes, doubled))]
-    return Check(theory, draws, threshold, tuple(_compared(name, theory, *drawn) for name in _NAMES))
+    measured = []
+    with counting_bar("networks against theory", "networks", progress) as bar:
+        for k, n in enumerate((sizes, tuple(2 * n for n in sizes))):
+            report = partial(_report, bar, k * draws, 2 * draws)
+            measured.append(_Measured.of(_draw(network, x, n, draws, 2 * seed + k, explicit, report), theory, n))
+    return Check(theory, draws, threshold, explicit, tuple(_compared(name, theory, *measured) for name in _NAMES))
+
+
+def _report(bar: Callable[[int, int], None], before: int, total: int, done: int) -> None:
+    bar(before + done, total)
+
+
+def _draw(
+    network: MLP, x: ArrayLike, sizes: tuple[int, ...], draws: int, seed: int, explicit: bool, report: sampler.Report
+) -> sampler.Networks:
+    """Networks with _OUTPUTS outputs, with or without weights."""
+    if explicit:
+        return sampler.networks(network, x, sizes, draws=draws, seed=seed, neurons=_OUTPUTS, report=report)
+    metrics = sampler.metrics(network, x, sizes, draws=draws, seed=seed, report=report)
+    outputs = sampler.preactivations(metrics[:, -1], _OUTPUTS, seed=2**32 + seed)
+    return sampler.Networks(metrics, outputs)
 
 
 _NAMES = ("metric", "vertex", "nlo_metric", "four_point")
@@ -149,17 +231,13 @@ class _Measured:
     errors: dict[str, Floats]
 
     @classmethod
-    def of(
-        cls, network: MLP, x: ArrayLike, sizes: tuple[int, ...], draws: int, seed: int, explicit: bool, theory: Flow
-    ) -> _Measured:
-        metrics = sampler.metrics(network, x, sizes, draws=draws, seed=seed)
+    def of(cls, networks: sampler.Networks, theory: Flow, sizes: tuple[int, ...]) -> _Measured:
         pairs, below = theory.pairs, np.array(sizes, dtype=np.float64)
-        entries = pairs.of(metrics[:, 1:])
-        mean, mean_error = entries.mean(axis=0), entries.std(axis=0, ddof=1) / math.sqrt(draws)
-        spread = [_covariance(entries[:, layer], entries[:, layer]) for layer in range(len(sizes))]
+        entries = pairs.of(networks.metrics[:, 1:])
+        mean, mean_error = entries.mean(axis=0), entries.std(axis=0, ddof=1) / math.sqrt(len(entries))
+        spread = [_covariance(entries[:, layer]) for layer in range(len(sizes))]
         vertex, vertex_error = (below[:, None, None] * np.stack(part) for part in zip(*spread, strict=True))
-        z = sampler.outputs(network, x, sizes, draws=draws, seed=seed) if explicit else _last(metrics[:, -1], seed)
-        four, four_error = _covariance(*(_products(z[:, neuron], pairs) for neuron in (0, 1)))
+        four, four_error = _between_neurons(networks.outputs, pairs)
         kernels = pairs.of(theory.kernels[1:])
         values = {"metric": mean, "vertex": vertex, "nlo_metric": below[:, None] * (mean - kernels), "four_point": four}
         errors = {
@@ -194,27 +272,28 @@ def _compared(name: str, theory: Flow, narrow: _Measured, wide: _Measured) -> Co
     return Comparison(name, predicted, one, error, bias, combined)
 
 
-def _covariance(left: Float[Floats, "n q"], right: Float[Floats, "n q"]) -> tuple[Floats, Floats]:
+def _covariance(values: Float[Floats, "n q"]) -> tuple[Floats, Floats]:
     """Cov over rows, and its standard error from the scatter of the products."""
-    count = len(left)
-    left, right = left - left.mean(axis=0), right - right.mean(axis=0)
-    covariance = left.T @ right / (count - 1)
-    square = np.square(left).T @ np.square(right) / count
+    count = len(values)
+    centred = values - values.mean(axis=0)
+    covariance = centred.T @ centred / (count - 1)
+    square = np.square(centred).T @ np.square(centred) / count
     return covariance, np.sqrt(np.maximum(square - covariance**2, 0.0) / count)
 
 
-def _products(z: Float[Floats, "n p"], pairs: Pairs) -> Float[Floats, "n q"]:
-    return np.asarray(z[:, pairs.rows] * z[:, pairs.columns])
+def _between_neurons(z: Float[Floats, "n m p"], pairs: Pairs) -> tuple[Floats, Floats]:
+    """Cov(z_ia z_ib, z_jc z_jd) over networks, averaged over all pairs of neurons i != j, and its standard error.
 
-
-def _last(metric: Float[Floats, "n p p"], seed: int) -> Float[Floats, "n 2 p"]:
-    """Two outputs of every network."""
-    with double_precision():
-        key = jax.random.fold_in(jax.random.key(seed), 2**31 - 1)
-        z = _two(key, jax.numpy.asarray(metric))
-        return np.asarray(z).swapaxes(1, 2)
-
-
-@jax.jit
-def _two(key: PRNGKeyArray, metric: Float[Array, "n p p"]) -> Float[Array, "n p 2"]:
-    return sampler.preactivations(key, metric, 2)
+    With y = z_a z_b - E[z_a z_b] it is E[sum_i y_i sum_j y_j' - sum_i y_i y_i'] / (m (m - 1)).
+    """
+    count, neurons, size = len(z), z.shape[1], len(pairs)
+    mean = pairs.of(np.einsum("nma,nmb->ab", z, z, optimize=True) / (count * neurons))
+    total, square = np.zeros((2, size, size))
+    step = max(1, _AT_ONCE // (size * (size + neurons)))
+    for part in (z[start : start + step] for start in range(0, count, step)):
+        y = part[:, :, pairs.rows] * part[:, :, pairs.columns] - mean
+        sums = y.sum(axis=1)
+        found = (sums[:, :, None] * sums[:, None, :] - y.swapaxes(1, 2) @ y) / (neurons * (neurons - 1))
+        total, square = total + found.sum(axis=0), square + np.square(found).sum(axis=0)
+    covariance = total / count
+    return covariance, np.sqrt(np.maximum(square / count - covariance**2, 0.0) / count)

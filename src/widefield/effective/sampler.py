@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float
 from numpy.typing import ArrayLike, NDArray
 
 from .. import check
@@ -22,8 +23,8 @@ from ..precision import double_precision
 
 Floats = NDArray[np.float64]
 
-_AT_ONCE = 2**19
-"""Preactivations of a layer that are held at once: more fall out of the cache."""
+_AT_ONCE = 2**18
+"""Random numbers that are held at once: more fall out of the cache."""
 
 _NEGLIGIBLE = 1e-13
 """A variance given earlier samples below this fraction of the whole is rounding."""
@@ -33,9 +34,16 @@ _FEW = 4
 
 LAWS = ("normal", "uniform")
 
+Report = Callable[[int], None]
+"""Called now and then with the number of networks drawn so far."""
+
+
+def _silent(done: int) -> None:
+    pass
+
 
 def metrics(
-    network: MLP, x: ArrayLike, widths: int | Sequence[int], *, draws: int, seed: int
+    network: MLP, x: ArrayLike, widths: int | Sequence[int], *, draws: int, seed: int, report: Report = _silent
 ) -> Float[Floats, "draws l p p"]:
     """Stochastic metrics Ghat^l of all layers l = 1 .. L+1 in random networks, exact at any width.
 
@@ -47,53 +55,54 @@ def metrics(
     that of the outputs (times gamma).
     """
     inputs, sizes = inputs_of(x, None)[0], widths_of(network, widths)
-    draws = check.integer("draws", draws, least=1)
-    samples, layers = len(inputs), len(sizes) + 1
-    check.memory("metrics of all draws", 8 * draws * layers * samples**2, "use fewer draws")
-    batch = min(draws, max(1, _AT_ONCE // (max(sizes) * samples)))
-    result = np.empty((draws, layers, samples, samples))
+    draws, generator = check.integer("draws", draws, least=1), _generator(seed)
+    result = _room(draws, len(sizes) + 1, len(inputs))
     with double_precision():
         first, weights, biases = _constants(network, inputs)
         # Layers are drawn with as many neurons as the widest has; a neuron's share in the mean is 1/n_l or nothing.
         below = np.array(sizes, dtype=np.float64)[:, None]
         shares = jnp.asarray((np.arange(max(sizes)) < below) / below)
-        root = jax.random.key(check.integer("seed", seed))
-        for number, start in enumerate(range(0, draws, batch)):
-            key = jax.random.fold_in(root, number)
-            drawn = _climb(network.phi, max(sizes), batch, key, first, weights, biases, shares)
-            stop = min(start + batch, draws)
+        for start, stop, batch in _batches(draws, len(sizes) * max(sizes) * len(inputs)):
+            normals = generator.standard_normal((len(sizes), batch, len(inputs), max(sizes)))
+            drawn = _climb(network.phi, normals, first, weights, biases, shares)
             result[start:stop] = np.asarray(drawn)[: stop - start]
+            report(stop)
     return result
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2))
+@partial(jax.jit, static_argnums=0)
 def _climb(
     activation: Activation,
-    width: int,
-    batch: int,
-    key: PRNGKeyArray,
+    normals: Float[Array, "l b p n"],
     first: Float[Array, "p p"],
     weights: Float[Array, " l"],
     biases: Float[Array, " l"],
     shares: Float[Array, "l n"],
-) -> Float[Array, "batch l p p"]:
+) -> Float[Array, "b l+1 p p"]:
     """All layers in one loop."""
 
-    def layer(metric: Array, constants: tuple[PRNGKeyArray, Array, Array, Array]) -> tuple[Array, Array]:
-        key, weight, bias, share = constants
-        features = activation(preactivations(key, metric, width))
+    def layer(metric: Array, constants: tuple[Array, Array, Array, Array]) -> tuple[Array, Array]:
+        normal, weight, bias, share = constants
+        features = activation(_coloured(metric, normal))
         above = bias + weight * _products(features * jnp.sqrt(share)[None, None, :])
         return above, above
 
-    start = jnp.broadcast_to(first, (batch, *first.shape))
-    keys = jax.random.split(key, len(weights))
-    _, metrics = jax.lax.scan(layer, start, (keys, weights, biases, shares))
+    start = jnp.broadcast_to(first, (normals.shape[1], *first.shape))
+    _, metrics = jax.lax.scan(layer, start, (normals, weights, biases, shares))
     return jnp.moveaxis(jnp.concatenate([start[None], metrics]), 0, 1)
 
 
-def preactivations(key: PRNGKeyArray, metric: Float[Array, "b p p"], width: int) -> Float[Array, "b p n"]:
-    """Draw z ~ N(0, metric) for so many neurons."""
-    normals = jax.random.normal(key, (*metric.shape[:2], width), dtype=metric.dtype)
+def preactivations(metric: Float[Floats, "b p p"], neurons: int, *, seed: int) -> Float[Floats, "b neurons p"]:
+    """Draw z ~ N(0, metric) for so many neurons of every network."""
+    shape = (*metric.shape[:2], check.integer("neurons", neurons, least=1))
+    check.memory("preactivations of all draws", 4 * 8 * math.prod(shape), "use fewer draws")
+    normals = _generator(seed).standard_normal(shape)
+    with double_precision():
+        return np.asarray(_compiled(jnp.asarray(metric), normals)).swapaxes(1, 2)
+
+
+def _coloured(metric: Float[Array, "b p p"], normals: Float[Array, "b p n"]) -> Float[Array, "b p n"]:
+    """A root of the metric times independent normals."""
     size = metric.shape[1]
     if size == 1:
         return jnp.sqrt(metric) * normals
@@ -102,6 +111,9 @@ def preactivations(key: PRNGKeyArray, metric: Float[Array, "b p p"], width: int)
         return jnp.einsum("bpq,bqn->bpn", factor, normals)
     rows = [sum(factor[:, p, q, None] * normals[:, q] for q in range(p + 1)) for p in range(size)]
     return jnp.stack([jnp.asarray(row) for row in rows], axis=1)
+
+
+_compiled = jax.jit(_coloured)
 
 
 def _products(features: Float[Array, "b p n"]) -> Float[Array, "b p p"]:
@@ -136,6 +148,48 @@ def _factor(metric: Float[Array, "b p p"]) -> Float[Array, "b p p"]:
     return state[1]
 
 
+class Networks(NamedTuple):
+    """Random networks: metrics of the layers 1 .. L+1, as their activations give them, and outputs (times gamma)."""
+
+    metrics: Float[Floats, "draws l p p"]
+    outputs: Float[Floats, "draws neurons p"]
+
+
+def networks(
+    network: MLP,
+    x: ArrayLike,
+    widths: int | Sequence[int],
+    *,
+    draws: int,
+    seed: int,
+    neurons: int = 2,
+    law: str = "normal",
+    report: Report = _silent,
+) -> Networks:
+    """Random networks with explicit weights and biases: slow, but no theory.
+
+    `neurons` is the number of outputs and `law` that of the weights: "normal", or "uniform" with the same variance
+    (biases stay normal).
+    """
+    inputs, sizes = inputs_of(x, None)[0], widths_of(network, widths)
+    draws, neurons = check.integer("draws", draws, least=1), check.integer("neurons", neurons, least=1)
+    check.choice("law", law, LAWS)
+    layout = (inputs.shape[1], *sizes, neurons)
+    count = sum(below * above for below, above in pairwise(layout))
+    check.memory("outputs of all draws", 8 * draws * neurons * len(inputs), "use fewer draws")
+    generator, metrics = _generator(seed), _room(draws, len(sizes) + 1, len(inputs))
+    outputs = np.empty((draws, neurons, len(inputs)))
+    with double_precision():
+        scales = tuple(zip(network.weight_scales, network.bias_scales, strict=True))
+        for start, stop, batch in _batches(draws, count):
+            entries = _entries(generator, law, (batch, count))
+            shifts = generator.standard_normal((batch, sum(layout[1:])))
+            drawn = _forward(network.phi, layout, scales, entries, shifts, jnp.asarray(inputs))
+            metrics[start:stop], outputs[start:stop] = (np.asarray(part)[: stop - start] for part in drawn)
+            report(stop)
+    return Networks(metrics, outputs)
+
+
 def outputs(
     network: MLP,
     x: ArrayLike,
@@ -146,54 +200,50 @@ def outputs(
     neurons: int = 2,
     law: str = "normal",
 ) -> Float[Floats, "draws neurons p"]:
-    """Outputs (times gamma) of random networks from explicit weights and biases: slow, but no theory.
-
-    `law` is that of the weights: "normal", or "uniform" with the same variance (biases stay normal).
-    """
-    inputs, sizes = inputs_of(x, None)[0], widths_of(network, widths)
-    draws, neurons = check.integer("draws", draws, least=1), check.integer("neurons", neurons, least=1)
-    check.choice("law", law, LAWS)
-    layout = (inputs.shape[1], *sizes, neurons)
-    largest = sum(a * b for a, b in pairwise(layout))
-    batch = min(draws, max(1, 8 * _AT_ONCE // largest))
-    result = np.empty((draws, neurons, len(inputs)))
-    with double_precision():
-        scales = tuple(zip(network.weight_scales, network.bias_scales, strict=True))
-        root = jax.random.key(check.integer("seed", seed))
-        for number, start in enumerate(range(0, draws, batch)):
-            stop = min(start + batch, draws)
-            key = jax.random.fold_in(root, number)
-            drawn = _forward(network.phi, layout, scales, law, batch, key, jnp.asarray(inputs))
-            result[start:stop] = np.asarray(drawn)[: stop - start]
-    return result
+    """The outputs of `networks`."""
+    return networks(network, x, widths, draws=draws, seed=seed, neurons=neurons, law=law).outputs
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
+@partial(jax.jit, static_argnums=(0, 1, 2))
 def _forward(
     activation: Activation,
     layout: tuple[int, ...],
     scales: tuple[tuple[float, float], ...],
-    law: str,
-    batch: int,
-    key: PRNGKeyArray,
+    entries: Float[Array, "b weights"],
+    shifts: Float[Array, "b biases"],
     x: Float[Array, "p d"],
-) -> Float[Array, "batch neurons p"]:
-    shapes = list(pairwise(layout))
-    first, second = jax.random.split(key)
-    # One call for all layers: the code of a generator takes long to compile.
-    count = (batch, sum(below * above for below, above in shapes))
-    if law == "normal":
-        entries = jax.random.normal(first, count, dtype=x.dtype)
-    else:
-        entries = jax.random.uniform(first, count, dtype=x.dtype, minval=-(3**0.5), maxval=3**0.5)
-    shifts = jax.random.normal(second, (batch, sum(layout[1:])), dtype=x.dtype)
+) -> tuple[Float[Array, "b l p p"], Float[Array, "b neurons p"]]:
+    batch, metrics = len(entries), []
     features = z = jnp.broadcast_to(x.T, (batch, *x.T.shape))
-    for (below, above), (weight, bias) in zip(shapes, scales, strict=True):
+    for (below, above), (weight, bias) in zip(pairwise(layout), scales, strict=True):
         W, entries = entries[:, : below * above], entries[:, below * above :]
         b, shifts = shifts[:, :above, None], shifts[:, above:]
+        metrics.append(bias**2 + weight**2 / below * jnp.einsum("bjp,bjq->bpq", features, features))
         z = weight * below**-0.5 * jnp.einsum("bij,bjp->bip", W.reshape(batch, above, below), features) + bias * b
         features = activation(z)
-    return z
+    return jnp.stack(metrics, axis=1), z
+
+
+def _entries(generator: np.random.Generator, law: str, shape: tuple[int, int]) -> Floats:
+    """Independent numbers of variance 1."""
+    return generator.standard_normal(shape) if law == "normal" else generator.uniform(-(3**0.5), 3**0.5, shape)
+
+
+def _generator(seed: int) -> np.random.Generator:
+    """The fastest of numpy's; normals of jax take two to three times as long."""
+    return np.random.Generator(np.random.SFC64(check.integer("seed", seed)))
+
+
+def _room(draws: int, layers: int, samples: int) -> Float[Floats, "draws l p p"]:
+    check.memory("metrics of all draws", 8 * draws * layers * samples**2, "use fewer draws")
+    return np.empty((draws, layers, samples, samples))
+
+
+def _batches(draws: int, numbers: int) -> Iterator[tuple[int, int, int]]:
+    """Start, stop and size of batches, for so many random numbers in every network. The last one may stop early."""
+    batch = min(draws, max(1, _AT_ONCE // numbers))
+    for start in range(0, draws, batch):
+        yield start, min(start + batch, draws), batch
 
 
 def widths_of(network: MLP, widths: int | Sequence[int]) -> tuple[int, ...]:

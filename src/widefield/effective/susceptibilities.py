@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from .. import check
 from ..activations import Activation
-from .moments import Moments, moments
+from .single_input import Moments, moments
 
 Floats = NDArray[np.float64]
 

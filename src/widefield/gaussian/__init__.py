@@ -3,6 +3,7 @@
 | question | function |
 |---|---|
 | `<F(z)>`, `<F(z1, z2)>`, `<f(z1) g(z2)>` | `average`, `average_pair`, `average_product` |
+| `d<F(z)>/dK`, `d2<F(z)>/dK2` | `average_derivative` |
 | `<f1(z1) f2(z2) f3(z3) f4(z4)>` | `average_four` |
 | `<s(z1) s(z2)>`, `<s'(z1) s'(z2)>` of an activation | `feature_kernel`, `slope_kernel` |
 | `<s^2>`, `<s'^2>`, `<s^4>` of an activation | `square`, `slope_square`, `fourth` |
@@ -10,12 +11,13 @@
 Errors are stated relative to the average of the absolute value, and above the tolerance they are raised.
 """
 
-from .averages import average, average_pair, average_product
+from .averages import average, average_derivative, average_pair, average_product
 from .four import average_four
 from .kernels import feature_kernel, fourth, slope_kernel, slope_square, square
 
 __all__ = [
     "average",
+    "average_derivative",
     "average_four",
     "average_pair",
     "average_product",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
+import jax
 import numpy as np
 
 from .. import check
 from ..activations import Activation, get
+from ..activations.activation import Elementwise
 from .averages import average, average_product, check_pair, check_variance
 from .nested import Floats, flatten
 
@@ -48,8 +51,14 @@ def _single(activation: Activation, closed: Any, order: int, power: int, varianc
     variance = check_variance("variance", check.array("variance", variance))
     if closed is not None:
         return np.asarray(closed(variance), dtype=np.float64)
+    return average(_power(activation, order, power), variance, kinks=activation.kinks)
+
+
+@cache
+def _power(activation: Activation, order: int, power: int) -> Elementwise:
+    """A power of a derivative, compiled as one function."""
     f = activation.derivative(order)
-    return average(lambda z: f(z) ** power, variance, kinks=activation.kinks)
+    return jax.jit(lambda z: f(z) ** power)
 
 
 def _pair(activation: str | Activation, order: int, k11: Any, k12: Any, k22: Any) -> Floats:
