@@ -8,10 +8,14 @@ import pytest
 
 from widefield import activations
 from widefield.effective import monte_carlo, sampler
+from widefield.effective.chaos import Chaos
 from widefield.effective.curvature import derivatives
 from widefield.effective.flow import flow
+from widefield.effective.gradients import Gradients, _from_integrals, gradients
 from widefield.errors import InvalidInput
-from widefield.gaussian import feature_kernel
+from widefield.gaussian import average_four, feature_kernel
+from widefield.kernels.fluctuations import saddle_point
+from widefield.kernels.noise import sampled_moments
 from widefield.kernels.sample_pairs import Pairs
 from widefield.kernels.susceptibility import feature_jacobian
 from widefield.network import MLP
@@ -227,6 +231,167 @@ def test_sampled_averages_are_as_accurate_as_stated():
     assert 0 < many.accuracy < 0.02
     assert many.shift_errors[2].max() < 1e-3
     np.testing.assert_allclose(many.nlo_metric(3)[:2, :2], few.nlo_metric(3), atol=2e-3)
+
+
+# Many inputs
+
+GELU = {"weight_variances": 1.98305826, "bias_variances": 0.17292239}
+CASES = {
+    "tanh": MLP(1, "tanh", weight_variances=1.2, bias_variances=0.05),
+    "relu": MLP(1, "relu", weight_variances=2.0),
+    "gelu": MLP(1, "gelu", **GELU),
+}
+
+
+def with_clipped_line():
+    """A clipped line with kinks at -1 and 2 and s(0) = 0.5: neither closed forms nor series."""
+    activations.register(
+        "lifted_line", lambda z: 0.5 + jnp.clip(z, -1.0, 2.0), kinks=(-1.0, 2.0), jumps=((-1.0, 1.0), (2.0, -1.0))
+    )
+    return activations.get("lifted_line")
+
+
+def exact_covariance(activation, K, pairs, tolerance=1e-8):
+    """Cov(s_a s_b, s_c s_d) from integrals over up to four variables."""
+    s = activations.get(activation)
+    known = {}
+
+    def average(*samples):
+        key = tuple(sorted(int(a) for a in samples))
+        if key not in known:
+            known[key] = float(average_four(s, s, s, s, K[np.ix_(key, key)], tolerance=tolerance))
+        return known[key]
+
+    tuples = list(zip(pairs.rows, pairs.columns, strict=True))
+    fourth = np.array([[average(*p, *q) for q in tuples] for p in tuples])
+    mean = np.array([float(feature_kernel(s, K[a, a], K[a, b], K[b, b])) for a, b in tuples])
+    return fourth - np.outer(mean, mean)
+
+
+def plain_covariance(activation, K, pairs, points, seed):
+    """From Sobol points alone."""
+    moments = sampled_moments(activation, K, pairs, seed, 0, points)
+    return moments.features - np.outer(moments.mean_features, moments.mean_features)
+
+
+def spread_of(values):
+    """Root mean square of the standard error of the mean."""
+    return np.sqrt(np.mean(np.var(values, axis=0, ddof=1)) / len(values))
+
+
+@pytest.mark.parametrize("samples", [3, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", CASES)
+def test_many_inputs_against_integrals(name, samples):
+    """All entries of the second layer, and their error bars over several seeds."""
+    network, x = CASES[name], np.random.default_rng(samples).normal(size=(samples, 6))
+    found = [flow(network, x, 1, points=2**9, seed=4 * seed) for seed in range(6)]
+    weight, pairs = network.weight_scales[1] ** 2, found[0].pairs
+    exact = weight**2 * exact_covariance(name, found[0].kernel(1), pairs)
+    scale = np.sqrt(np.mean(exact**2))
+    gaps = np.array([f.covariances[1] - exact for f in found])
+    errors = np.array([f.covariance_errors[1] for f in found])
+    assert np.all(np.abs(np.diagonal(gaps, axis1=1, axis2=2)) < 1e-6 * scale)  # variances are not sampled
+    assert np.sqrt(np.mean(gaps**2)) < 5e-3 * scale
+    assert 0.4 < np.sqrt(np.mean(gaps**2) / np.mean(errors**2)) < 2.5
+    sampled = errors > 1e-7 * scale
+    assert np.quantile(np.abs(gaps[sampled]) / errors[sampled], 0.9) < 4  # 2.4 for three degrees of freedom
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradients_and_remainders(name):
+    """Closed forms and series against integrals; the remainder has no polynomial part; degenerate samples."""
+    x = np.random.default_rng(1).normal(size=(3, 5))
+    x = np.concatenate([x, -1.3 * x[:1], np.zeros((1, 5)), x[1:2]])
+    K, pairs, s = x @ x.T / 5, Pairs.within(6), activations.get(name)
+    low, integrals = gradients(s, K, pairs), _from_integrals(s, K, pairs)
+    both = [Chaos(s, K, pairs, Gradients(t.values[:3], t.square)) for t in (low, integrals)]
+    np.testing.assert_allclose(both[0].covariance, both[1].covariance, atol=1e-12)
+    np.testing.assert_allclose(low.square, integrals.square, atol=1e-11)
+    z = np.random.default_rng(0).normal(size=(9, 5)) @ x.T / math.sqrt(5)
+    np.testing.assert_allclose(both[0].remainders(z), both[1].remainders(z), atol=1e-11)
+    two = Pairs.within(2)
+    nodes, weights = hermite_nodes(K[:2, :2], nodes=90)
+    R = Chaos.of(s, K[:2, :2], two).remainders(nodes)
+    for i, j in ((0, 0), (1, 0), (1, 1), (2, 0), (2, 1)):
+        overlap = (R * weights) @ (nodes[:, 0] ** i * nodes[:, 1] ** j)
+        np.testing.assert_allclose(overlap, 0, atol=2e-3 if s.kinks else 1e-9)
+
+
+def test_degrees_beyond_the_fourth():
+    """Var(s^2) = sum_m c_m^2 / m! with c_m = <s^2 He_m>."""
+    K, s = np.array([[0.4]]), activations.get("softplus")
+    chaos = Chaos.of(s, K, Pairs.within(1))
+    nodes, weights = hermite_nodes(K, nodes=90)
+    x, values = nodes[:, 0] / math.sqrt(0.4), np.logaddexp(0, nodes[:, 0]) ** 2
+    unit = np.eye(7)
+    c = [weights @ (values * np.polynomial.hermite_e.hermeval(x, unit[m])) for m in range(7)]
+    assert chaos.degrees == (1, 2, 3, 4, 5, 6)
+    expected = sum(value**2 / math.factorial(m) for m, value in enumerate(c) if m)
+    assert chaos.covariance.item() == pytest.approx(expected, rel=1e-11)
+    assert chaos.gradients.square.item() == pytest.approx(weights @ values**2, rel=1e-11)
+
+
+@pytest.mark.parametrize("name", [*CASES, pytest.param("lifted_line", marks=pytest.mark.slow)])
+def test_degenerate_inputs(name):
+    """A duplicate, an opposite and a zero input add nothing new: the vertex of two inputs holds all of it."""
+    activation = with_clipped_line().name if name == "lifted_line" else name
+    network, x = MLP(2, activation, weight_variances=1.3), np.array([[1.0, 0.5, 0.0], [-0.2, 0.8, 1.0]])
+    more = np.stack([x[0], x[0], x[1], -x[1], np.zeros(3)])
+    found, few = flow(network, more, 5, points=2**9), flow(network, x, 5)
+    V, expected = found.four_point(3), few.four_point(3)
+    error = found.pairs.matrix(np.moveaxis(found.pairs.matrix(found.covariance_errors[2]), 0, -1)) * 5
+    for chosen in ([0, 2], [1, 2]):
+        place = np.ix_(*[chosen] * 4)
+        assert np.all(np.abs(V[place] - expected) < 10 * error[place] + 1e-6 * np.abs(expected).max())
+        np.testing.assert_allclose(found.nlo_metric(3)[np.ix_(chosen, chosen)], few.nlo_metric(3), rtol=0.02, atol=1e-3)
+    np.testing.assert_allclose(V[0, 0, 0, 0], V[1, 1, 1, 1], rtol=1e-9)
+    np.testing.assert_allclose(V[0, 1, 2, 3], V[1, 0, 2, 3], rtol=1e-9)
+    assert np.isfinite(V).all()
+    assert np.linalg.eigvalsh(found.covariances[2]).min() > -1e-9 * np.abs(V).max()
+    if name == "tanh":  # odd: the opposite input has the opposite sign
+        np.testing.assert_allclose(V[0, 2, 0, 3], -V[0, 2, 0, 2], rtol=1e-7)
+        assert not V[4].any()
+    if name == "relu":
+        opposite = exact_covariance(activation, found.kernel(1), found.pairs, tolerance=1e-6)
+        gap = found.covariances[1] * 5 / 1.3**2 - opposite
+        assert np.all(np.abs(gap) < 10 * found.covariance_errors[1] * 5 / 1.3**2 + 1e-6 * np.abs(opposite).max())
+
+
+def test_linear_networks_are_not_sampled():
+    """Products of two lines have degree 2."""
+    x = np.random.default_rng(0).normal(size=(5, 3))
+    found, K = flow(MLP(3, "linear"), x, 4), x @ x.T / 3
+    pair = np.einsum("ac,bd->abcd", K, K)
+    np.testing.assert_allclose(found.four_point(4), 3 * (pair + pair.transpose(0, 1, 3, 2)), rtol=1e-9, atol=1e-12)
+    assert found.accuracy == 0
+    assert not found.covariance_errors.any()
+    assert not found.shift_errors.any()
+
+
+@pytest.mark.parametrize(("name", "factor"), [("tanh", 5), ("relu", 5), ("gelu", 10)])
+def test_more_accurate_than_sampling_alone(name, factor):
+    """At equal points, for eight inputs in the third layer."""
+    network, x = CASES[name], np.random.default_rng(0).normal(size=(8, 20))
+    deep = MLP(3, name, weight_variances=network.weight_variances, bias_variances=network.bias_variances)
+    K, pairs, s = saddle_point(deep, x).preactivation[2], Pairs.within(8), network.phi
+    chaos = Chaos.of(s, K, pairs)
+    new = spread_of([chaos.sampled(seed, 0, 2**10) for seed in range(6)])
+    old = [plain_covariance(s, K, pairs, 2**10, seed) for seed in range(6)]
+    assert factor * new < spread_of(old)
+    mean = np.mean([chaos.sampled(seed, 0, 2**10) for seed in range(6)], axis=0)
+    assert np.sqrt(np.mean((chaos.covariance + mean - np.mean(old, axis=0)) ** 2)) < 3 * spread_of(old)
+
+
+@pytest.mark.slow
+def test_activations_that_are_almost_steps():
+    """At a large variance series do not converge; low degrees from integrals take over."""
+    K = 40.0 * np.array([[1.0, 0.3, 0.2], [0.3, 1.0, 0.5], [0.2, 0.5, 1.0]])
+    pairs, s = Pairs.within(3), activations.get("tanh")
+    chaos = Chaos.of(s, K, pairs)
+    assert chaos.degrees == (2,)
+    sampled = np.array([chaos.sampled(seed, 0, 2**12) for seed in range(4)])
+    gap = chaos.covariance + sampled.mean(axis=0) - exact_covariance("tanh", K, pairs, tolerance=1e-6)
+    assert np.all(np.abs(gap) < 8 * sampled.std(axis=0, ddof=1) / 2 + 1e-5)
 
 
 # What a flow offers

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
+from scipy import sparse
 
 from ..activations import Activation
 from ..activations.moments import determinant
@@ -35,13 +37,21 @@ class Slopes:
     second: Float[Floats, " q"]
     """<s_1 s''_2> / 2, 0 for (a, a)."""
 
-    def __matmul__(self, kernels: Float[Floats, "*r q c"]) -> Float[Floats, "*r q c"]:
-        """J X, in three passes over X."""
+    @cached_property
+    def matrix(self) -> sparse.csr_array:
+        """J."""
+        count = len(self.pairs)
         first, second = (self.pairs.diagonal[end] for end in (self.pairs.rows, self.pairs.columns))
-        total = self.both[:, None] * kernels
-        total += self.first[:, None] * kernels[..., first, :]
-        total += self.second[:, None] * kernels[..., second, :]
-        return np.asarray(total)
+        values = np.stack([self.first, self.both, self.second], axis=1).ravel()
+        columns = np.stack([first, np.arange(count), second], axis=1).ravel()
+        return sparse.csr_array((values, columns, np.arange(0, 3 * count + 1, 3)), shape=(count, count))
+
+    def __matmul__(self, kernels: Float[Floats, "*r q c"]) -> Float[Floats, "*r q c"]:
+        """J X."""
+        total = np.empty(kernels.shape)
+        for place in np.ndindex(kernels.shape[:-2]):
+            total[place] = self.matrix @ kernels[place]
+        return total
 
     def carried(self, covariance: Float[Floats, "*r q q"]) -> Float[Floats, "*r q q"]:
         """J V J^T."""
@@ -82,12 +92,21 @@ def derivatives(activation: Activation, K: Float[Floats, "p p"], pairs: Pairs) -
     from which all pairs follow; with kinks, what has delta functions is integrated by parts.
     """
     slopes, bends = (_bent if activation.kinks else _smooth)(activation, K, pairs)
-    variances, single = np.diagonal(K), SingleInput(activation)
+    variances = np.diagonal(K)
     alive = variances > 0  # a sample without variance has none to lose
     slopes[:, pairs.diagonal], bends[:, pairs.diagonal] = 0.0, 0.0
-    slopes[1, pairs.diagonal[alive]] = single.square_slope(variances[alive])
-    bends[0, pairs.diagonal[alive]] = single.square_curvature(variances[alive])
+    here = pairs.diagonal[alive]
+    slopes[1, here], bends[0, here] = _squares(activation, variances[alive])
     return Slopes(pairs, *slopes), Curvature(pairs, bends)
+
+
+def _squares(activation: Activation, variances: Float[Floats, " p"]) -> tuple[Float[Floats, " p"], Float[Floats, " p"]]:
+    """d<s^2>/dK and d^2<s^2>/dK^2."""
+    single, q = SingleInput(activation), activation.homogeneity
+    if q is None:
+        return single.square_slope(variances), single.square_curvature(variances)
+    slope = q * single.square(variances) / variances  # <s^2> goes like K^q
+    return slope, (q - 1) * slope / variances
 
 
 def _smooth(activation: Activation, K: Floats, pairs: Pairs) -> tuple[Float[Floats, "3 q"], Float[Floats, "6 q"]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -14,11 +15,12 @@ from .. import check
 from ..errors import InvalidInput
 from ..gaussian import slope_square
 from ..kernels.fluctuations import SaddlePoint, saddle_point
-from ..kernels.noise import MOST_EXACT, exact_features, sampled_features
+from ..kernels.noise import MOST_EXACT, exact_features
 from ..kernels.sample_pairs import Pairs
 from ..kernels.static import inputs_of
 from ..network import MLP
 from . import couplings
+from .chaos import Chaos
 from .curvature import Curvature, Slopes, derivatives
 from .quartic import NeuronAction, Observable, spread_over_neurons
 from .sampler import widths_of
@@ -35,8 +37,8 @@ class Flow:
     In the book's units V^l = n_{l-1} covariance and G^{1}l = n_{l-1} shift, which `vertex`, `four_point` and
     `nlo_metric` return; n_0 does not matter because V^1 = 0 and G^{1}1 = 0.
 
-    With more than two samples averages of four activations are sampled; `covariance_errors` and `shift_errors` are
-    the standard errors that this leaves, 0 if nothing was sampled.
+    With more than two samples a part of the averages of four activations is sampled; `covariance_errors` and
+    `shift_errors` are the standard errors that this leaves, 0 if nothing was sampled.
     """
 
     network: MLP
@@ -143,7 +145,7 @@ def flow(
     x: ArrayLike,
     widths: int | Sequence[int],
     *,
-    points: int = 2**13,
+    points: int | None = None,
     replicas: int = 4,
     seed: int = 0,
 ) -> Flow:
@@ -156,7 +158,8 @@ def flow(
         ghat' = C_W (J ghat + H vhat / 2)                                PDLT eq. (4.115)
 
     where primes are the layer above; J has three entries in each row and H six, so that a layer with q pairs costs
-    O(q^2) beyond the average of four activations. That is integrated for one or two inputs and sampled for more.
+    O(q^2) beyond the average of four activations. That is integrated for one or two inputs; for more, most of it is
+    summed exactly (`chaos`) and the rest is sampled.
 
     >>> found = flow(MLP(2, "relu", weight_variances=2.0), [[1.0]], 10)
     >>> round(found.kernel(3).item(), 9), round(found.vertex(3).item(), 9), round(found.covariances[2].item(), 9)
@@ -166,16 +169,18 @@ def flow(
         network: activation, depth and variances; richness and parameterisation do not matter here.
         x: inputs, (samples, dimension).
         widths: n_1 .. n_L, or one number for all (times `network.width_ratios`).
-        points: Sobol points for averages of four activations, in each of
+        points: for the sampled part of averages of four activations; None is 2^13 for three inputs, falling to 2^9 for
+            more than ten. As many are in each of
         replicas: independent sets, whose scatter gives the errors.
         seed: of the first replica.
     """
     inputs, sizes = inputs_of(x, None)[0], widths_of(network, widths)
-    points, replicas = check.integer("points", points, least=2), check.integer("replicas", replicas, least=2)
+    replicas = check.integer("replicas", replicas, least=2)
     if not np.isfinite(slope_square(network.phi, 1.0)):
         raise InvalidInput(f"activation {network.activation!r} jumps: its kernels have no derivatives")
     point, pairs = saddle_point(network, inputs), Pairs.within(len(inputs))
     layers, size = network.hidden_layers + 1, len(pairs)
+    points = _enough(size) if points is None else check.integer("points", points, least=2)
     check.memory("vertices of all layers", 8 * size**2 * (2 * layers + 6 * replicas), "use fewer samples or layers")
     variances, biases = point.weight_variances, [scale**2 for scale in network.bias_scales]
     last = variances[-1] * point.features[-1] + biases[-1]
@@ -215,7 +220,15 @@ def _sources(point: SaddlePoint, pairs: Pairs, points: int, seeds: range) -> Ite
         yield from exact_features(activation, kernels, pairs)[:, None]
         return
     for layer, K in enumerate(kernels):
-        yield np.stack([sampled_features(activation, K, pairs, seed, layer, points) for seed in seeds])
+        chaos = Chaos.of(activation, K, pairs)
+        exact = not chaos.rest.any()
+        sampled = [np.zeros((1, 1))] if exact else [chaos.sampled(seed, layer, points) for seed in seeds]
+        yield chaos.covariance + np.stack(sampled)
+
+
+def _enough(pairs: int) -> int:
+    """Points that cost little for this number of pairs."""
+    return int(2 ** min(max(16 - math.ceil(math.log2(pairs)), 9), 13))
 
 
 def _mean(values: Float[Floats, r * q]) -> tuple[Float[Floats, "*q"], Float[Floats, "*q"]]:

@@ -53,36 +53,21 @@ def sampled_moments(
     activation: Activation, K: Float[Floats, "p p"], pairs: Pairs, seed: int, population: int, points: int
 ) -> Moments:
     """The moments by Sobol points. Means are taken over the same points, so that covariances are positive."""
-    total, mean = _sampled(activation, K, pairs, seed, population, points, (0, 1))
-    count = len(pairs)
-    return Moments(total[:count, :count], total[:count, count:], total[count:, count:], mean[:count], mean[count:])
-
-
-def sampled_features(
-    activation: Activation, K: Float[Floats, "p p"], pairs: Pairs, seed: int, population: int, points: int
-) -> Float[Floats, "q q"]:
-    """Cov(phi_a phi_b, phi_c phi_d) alone, at a quarter of the cost."""
-    total, mean = _sampled(activation, K, pairs, seed, population, points, (0,))
-    return total - np.outer(mean, mean)
-
-
-def _sampled(
-    activation: Activation, K: Floats, pairs: Pairs, seed: int, population: int, points: int, orders: tuple[int, ...]
-) -> tuple[Floats, Floats]:
-    """Second and first moments of the products over pairs of the derivatives of these orders."""
-    values, directions = np.linalg.eigh(K)
-    # The widest directions get the best dimensions; eigenvalues come in ascending order.
-    factor = directions[:, ::-1] * np.sqrt(np.maximum(values[::-1], 0.0))
-    h = normals(seed, population, len(K), points).T @ factor.T
-    count = len(orders) * len(pairs)
-    total, mean = np.zeros((count, count)), np.zeros(count)
+    h, count = normals(seed, population, len(K), points).T @ widest_first(K).T, len(pairs)
+    total, mean = np.zeros((2 * count, 2 * count)), np.zeros(2 * count)
     for start in range(0, points, _ROWS):
         block = h[start : start + _ROWS]
-        fields = [evaluate(activation.derivative(order), block) for order in orders]
+        fields = [evaluate(activation.derivative(order), block) for order in (0, 1)]
         products = np.concatenate([f[:, pairs.rows] * f[:, pairs.columns] for f in fields], axis=1)
         total += products.T @ products / points
         mean += products.sum(axis=0) / points
-    return total, mean
+    return Moments(total[:count, :count], total[:count, count:], total[count:, count:], mean[:count], mean[count:])
+
+
+def widest_first(K: Float[Floats, "p p"]) -> Float[Floats, "p p"]:
+    """A with A A^T = K. The widest directions come first, because Sobol points are best in their first dimensions."""
+    values, directions = np.linalg.eigh(K)  # in ascending order
+    return np.asarray(directions[:, ::-1] * np.sqrt(np.maximum(values[::-1], 0.0)))
 
 
 def exact_moments(activation: Activation, K: Float[Floats, "l p p"], pairs: Pairs) -> list[Moments]:
