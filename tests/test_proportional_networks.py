@@ -8,6 +8,7 @@ import pytest
 import widefield as wf
 from widefield.errors import InvalidInput
 from widefield.proportional import LinearNetwork, LinearTask, Spectrum, as_problem, power_law, simulate, solve
+from widefield.proportional.simulation import Networks, Sizes
 
 MODES = power_law(1.5, 0.5, 64)
 CASES = {
@@ -115,3 +116,30 @@ def test_divergence_of_networks_is_seen():
 def test_bad_input(make, message):
     with pytest.raises(InvalidInput, match=message):
         make()
+
+
+def test_bias_is_the_error_of_the_mean_predictor():
+    """Networks and data sets averaged: |mean v|^2 / D, corrected for the number of networks."""
+    network, task, rates = CASES["schedule"]
+    theory = solve(network, task, rates, 25)
+    np.testing.assert_allclose(theory.data.bias[[0, 1, 5, 10, 24]], (1, 0.7465, 0.4082, 0.2318, 0.0582), atol=6e-5)
+    sizes, count = Sizes.of(network, task, 80), 400
+    group = Networks(network, task, sizes, count, np.random.default_rng(0))
+    group.train(rates[:10])
+    v = group.errors()[..., 0]
+    scatter = v.var(axis=0, ddof=1).sum() / count
+    found = (np.sum(v.mean(axis=0) ** 2) - scatter) / sizes.dimension
+    assert found == pytest.approx(float(theory.data.bias[10]), rel=0.06)
+
+
+def test_lazy_three_layers_are_random_matrices():
+    """L = 2, gamma -> 0: the kernel in input space of random weights, BP25's setting."""
+    size, rate, steps = 400, 0.1, 12
+    drawn = np.random.default_rng(2)
+    first, second = drawn.standard_normal((2, size, size)) / math.sqrt(size)
+    both = second @ first
+    # Norms of readout and gradient, which multiply the first two terms, are 1 in the limit.
+    values = np.linalg.eigvalsh(np.eye(size) + first.T @ first + both.T @ both)
+    losses = [np.mean((1 - rate * values) ** (2 * t)) for t in range(steps + 1)]
+    found = solve(LinearNetwork(2, 1.0, 1e-3, centred=True), LinearTask(), rate, steps)
+    np.testing.assert_allclose(found.test_loss, losses, rtol=0.01)

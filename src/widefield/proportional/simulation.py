@@ -134,14 +134,14 @@ class Networks:
         self.data = self._draw() if sizes.samples and not task.online else None
         self.start: Floats = np.zeros(1)
         if network.centred:
-            self.start = self.target - self._errors(self._backward()[0])
+            self.start = self.target - self.errors()
 
     def train(self, rates: Float[Floats, " t"]) -> Float[Floats, "2 n t"]:
         """Test and train losses before every step and after the last one."""
         found = np.empty((2, self.count, len(rates) + 1))
         for step in range(len(rates) + 1):
             backward = self._backward()
-            v = self._errors(backward[0])
+            v = self.errors(backward[0])
             gradient, train = self._gradient(v)
             error = np.sum(self.eigenvalues * v**2, axis=(1, 2)) / self.scale**2
             found[0, :, step] = error + self.sizes.outputs * self.task.noise**2
@@ -170,8 +170,9 @@ class Networks:
         """What leaves a hidden layer: with a skip connection the field and its branch."""
         return through if self.network.branch is None else field + self.network.beta * through
 
-    def _errors(self, g: Float[Floats, "n m c"]) -> Float[Floats, "n d c"]:
+    def errors(self, g: Float[Floats, "n m c"] | None = None) -> Float[Floats, "n d c"]:
         """v = w_* - s W^0' g^1 / (N gamma), plus what is subtracted at the start."""
+        g = self._backward()[0] if g is None else g
         factor = self.scale / (self.sizes.widths[-1] * self.network.gamma)
         return np.asarray(self.target - factor * (self.weights[0].swapaxes(1, 2) @ g) + self.start)
 
