@@ -11,6 +11,7 @@ from widefield.proportional import LinearNetwork, LinearTask, Spectrum, as_probl
 from widefield.proportional.simulation import Networks, Sizes
 
 MODES = power_law(1.5, 0.5, 64)
+TARGETS = np.sqrt(MODES.target)[:, None] * np.stack([np.cos(np.arange(64)), np.sin(np.arange(64))], axis=1)
 CASES = {
     "training set": (LinearNetwork(3, 1.0), LinearTask(samples=2, noise=0.3), 0.05),
     "fresh samples": (LinearNetwork(2, 0.5), LinearTask(batch=0.5, noise=0.3), 0.05),
@@ -28,6 +29,11 @@ CASES = {
     "schedule": (LinearNetwork(2, 0.7), LinearTask(samples=1.5, noise=0.3), 0.05 * (1 + np.arange(25) / 25)),
     "structured, fresh samples": (LinearNetwork(2, 64, centred=True), LinearTask(batch=32, spectrum=MODES), 0.1),
     "structured, training set": (LinearNetwork(2, 64, centred=True), LinearTask(samples=64, spectrum=MODES), 0.1),
+    "structured, outputs": (
+        LinearNetwork(2, 64, centred=True),
+        LinearTask(samples=96, noise=0.2, spectrum=Spectrum(MODES.eigenvalues, TARGETS)),
+        0.1,
+    ),
 }
 
 
