@@ -66,8 +66,8 @@ def simulate(
             group = Networks(network, task, sizes, min(together, count - first), drawn)
             found.append(group.train(rates))
             report(first + together, count, float(found[-1][0, :, -1].mean()))
-    losses = np.concatenate(found, axis=1)
-    mean, error = losses.mean(axis=1), losses.std(axis=1, ddof=1) / math.sqrt(count)
+        losses = np.concatenate(found, axis=1)
+        mean, error = losses.mean(axis=1), losses.std(axis=1, ddof=1) / math.sqrt(count)
     names = ("test_loss", "train_loss")
     time = np.concatenate([[0.0], np.cumsum(rates)])
     blown = np.nonzero(~np.isfinite(mean[0]))[0]

@@ -1,0 +1,4 @@
+"""x"""
+import typer
+def register(app: typer.Typer) -> None:
+    """x"""
