@@ -1,9 +1,8 @@
-"""Figures of the proportional limit. Every function draws into the axes that it is given (or new ones) and returns them."""
+"""Figures of the proportional limit. Functions draw into the axes that they are given (or new ones) and return them."""
 
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from .transfer import RateSweep
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
 
@@ -36,6 +36,9 @@ _FLOOR = 1e-12
 
 _DECADES = 6
 """How far below the test loss at the end parts of it are still of interest."""
+
+_TITLE = 100
+"""Letters that fit above two panels."""
 
 _MARKS = 12
 """Most points of simulated networks on a curve."""
@@ -61,6 +64,8 @@ def loss_plot(
     names = list(labels) if labels is not None else _labels(dynamics)
     if len(names) != len(dynamics) or len(runs) > len(dynamics):
         raise InvalidInput(f"there are {len(dynamics)} curves, {len(names)} labels and {len(runs)} simulated ones")
+    if any("test_loss_error" not in run.data for run in runs):
+        raise InvalidInput("simulated has no errors: take answers of `simulate`")
     axes = _wide(axes)
     handles = [_losses(axes, one, _colour(k), names[k]) for k, one in enumerate(dynamics)]
     for k, run in enumerate(runs):
@@ -85,7 +90,8 @@ def split_plot(dynamics: Dynamics, axes: Axes | None = None) -> Axes:
         if np.nanmax(part) > _FLOOR * test[0]:
             handles += axes.plot(time, _positive(part), color=colour, label=words)
     axes.set(xlabel=TIME, ylabel="part of the test loss", yscale="log")
-    axes.set_ylim(bottom=max(0.5 * np.nanmin(test) * 10.0**-_DECADES, axes.get_ylim()[0]))
+    least = max(0.5 * float(np.nanmin(test)) * 10.0**-_DECADES, _FLOOR * float(test[0]))
+    axes.set_ylim(bottom=max(least, axes.get_ylim()[0]))
     _legend(axes, handles)
     return axes
 
@@ -98,11 +104,13 @@ def transfer_plot(
     Args:
         sweep: of `lr_sweep`.
         simulated: of `simulated_sweep`, any of the same widths or depths: points with two standard errors.
-        axes: a pair to draw into.
+        axes: a pair to draw into, alone in its figure or subfigure, whose title is set.
     """
     if simulated is not None and simulated.over != sweep.over:
         raise InvalidInput(f"sweep is over {sweep.over}, simulated over {simulated.over}")
-    left, right = _pair() if axes is None else axes
+    if simulated is not None and "loss_error" not in simulated.data:
+        raise InvalidInput("simulated has no errors: take an answer of `simulated_sweep`")
+    left, right = _pair()[1] if axes is None else axes
     colours = _sequence(len(sweep.values))
     handles = _rate_curves(left, sweep, colours)
     _optima(right, sweep, colours)
@@ -113,9 +121,32 @@ def transfer_plot(
     if simulated is not None:
         _rate_points(left, sweep, simulated, colours)
         keys.append(_key(marker="o", markersize=4, color="0.2", label="networks, ± 2 errors"))
-    left.set_title(textwrap.fill(sweep.verdict, 104), loc="left")
-    _legend(right, [_key(label=_symbol(sweep)), *handles, *keys])
+    left.figure.suptitle(_lines(sweep.verdict.replace("inf", "∞")), fontsize=9)
+    _legend(right, [*handles, *keys], title=_symbol(sweep))
     return left, right
+
+
+def summary_plot(dynamics: Dynamics, simulated: Dynamics | None = None) -> Figure:
+    """Losses, beside them the parts of the test loss."""
+    import matplotlib.pyplot as plt
+
+    with style():
+        figure, (left, right) = plt.subplots(1, 2, figsize=(10.2, 3.1), layout="constrained")
+        loss_plot(dynamics, simulated=simulated, axes=left)
+        split_plot(dynamics, right)
+    return figure
+
+
+def transfer_figure(sweep: RateSweep, simulated: RateSweep | None = None) -> Figure:
+    """`transfer_plot` in a figure of its own."""
+    figure, axes = _pair()
+    transfer_plot(sweep, simulated, axes)
+    return figure
+
+
+def _lines(verdict: str) -> str:
+    """In two lines if it is long."""
+    return verdict if len(verdict) <= _TITLE else ",\n".join(verdict.rsplit(", ", 1))
 
 
 def _wide(axes: Axes | None) -> Axes:
@@ -128,12 +159,12 @@ def _wide(axes: Axes | None) -> Axes:
         return plt.subplots(figsize=(5.4, 3.0), layout="constrained")[1]
 
 
-def _pair() -> tuple[Axes, Axes]:
+def _pair() -> tuple[Figure, tuple[Axes, Axes]]:
     import matplotlib.pyplot as plt
 
     with style():
-        left, right = plt.subplots(1, 2, figsize=(8.2, 3.1), layout="constrained")[1]
-    return left, right
+        figure, (left, right) = plt.subplots(1, 2, figsize=(8.2, 3.1), layout="constrained")
+    return figure, (left, right)
 
 
 def _colour(index: int) -> str:
@@ -147,11 +178,10 @@ def _key(**options: Any) -> Any:
     return Line2D([], [], **{"linestyle": "", "color": "none", **options})
 
 
-def _legend(axes: Axes, handles: Sequence[Any]) -> None:
+def _legend(axes: Axes, handles: Sequence[Any], title: str | None = None) -> None:
     """Beside the axes, never on curves."""
-    axes.legend(
-        handles=list(handles), loc="upper left", bbox_to_anchor=(1.01, 1.02), fontsize="small", frameon=False
-    )
+    place: Any = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.02), "alignment": "left"}
+    axes.legend(handles=list(handles), title=title, fontsize="small", title_fontsize="small", frameon=False, **place)
 
 
 def _positive(values: Floats) -> Floats:
@@ -256,12 +286,15 @@ def _sequence(count: int) -> list[Any]:
 
 def _rate_curves(axes: Axes, sweep: RateSweep, colours: Sequence[Any]) -> list[Any]:
     losses, start = sweep.data["loss"].values, sweep.data["initial_loss"].values
+    lowest = _FLOOR * float(start.max())
+    if np.isfinite(losses).any():
+        lowest = max(float(np.nanmin(losses)), lowest)
+    star: Any = {"markersize": 9, "mec": "k", "mew": 0.4, "zorder": 4, "clip_on": False}
     handles = []
     for row, best, value, colour in zip(losses, sweep.optimal, sweep.values, colours, strict=True):
         handles += axes.plot(sweep.rates, _positive(row), color=colour, label=_number(value))
         if np.isfinite(row).any():
-            axes.plot(best, np.nanmin(row), "*", color=colour, markersize=9, mec="k", mew=0.4, zorder=4)
-    lowest = max(float(np.nanmin(losses)), _FLOOR * float(start.max()))
+            axes.plot(best, max(float(np.nanmin(row)), 0.4 * lowest), "*", color=colour, **star)
     axes.set(xscale="log", yscale="log", xlabel=r"learning rate $\eta$", ylabel="test loss after training")
     axes.set_ylim(0.4 * lowest, 3 * float(start.max()))
     return handles
@@ -293,8 +326,18 @@ def _optima(axes: Axes, sweep: RateSweep, colours: Sequence[Any]) -> None:
         axes.plot(place, largest, "v", color=colour, markersize=5, mec="0.4", mew=0.4)
     axes.set(xscale="log", yscale="log", xlabel=_symbol(sweep), ylabel=r"learning rate $\eta$")
     axes.minorticks_off()
-    axes.yaxis.minorticks_on()
     axes.set_xticks(places, [_number(value) for value in sweep.values])
+    _plain_ticks(axes)
+
+
+def _plain_ticks(axes: Axes) -> None:
+    """0.05 rather than 5 x 10^-2, at least two of them."""
+    from matplotlib.ticker import FormatStrFormatter, LogLocator
+
+    low, high = axes.get_ylim()
+    subs = (1.0, 2.0, 5.0) if high / low > 5 else (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
+    axes.yaxis.set_major_locator(LogLocator(subs=subs))
+    axes.yaxis.set_major_formatter(FormatStrFormatter("%g"))
 
 
 def _places(values: Floats) -> Floats:
