@@ -17,6 +17,7 @@ from .transfer import RateSweep
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
@@ -297,6 +298,7 @@ def _rate_curves(axes: Axes, sweep: RateSweep, colours: Sequence[Any]) -> list[A
             axes.plot(best, max(float(np.nanmin(row)), 0.4 * lowest), "*", color=colour, **star)
     axes.set(xscale="log", yscale="log", xlabel=r"learning rate $\eta$", ylabel="test loss after training")
     axes.set_ylim(0.4 * lowest, 3 * float(start.max()))
+    _plain_ticks(axes.xaxis)
     return handles
 
 
@@ -327,17 +329,20 @@ def _optima(axes: Axes, sweep: RateSweep, colours: Sequence[Any]) -> None:
     axes.set(xscale="log", yscale="log", xlabel=_symbol(sweep), ylabel=r"learning rate $\eta$")
     axes.minorticks_off()
     axes.set_xticks(places, [_number(value) for value in sweep.values])
-    _plain_ticks(axes)
+    _plain_ticks(axes.yaxis)
 
 
-def _plain_ticks(axes: Axes) -> None:
-    """0.05 rather than 5 x 10^-2, at least two of them."""
-    from matplotlib.ticker import FormatStrFormatter, LogLocator
+def _plain_ticks(axis: Axis) -> None:
+    """0.05 rather than 5 x 10^-2, neither one alone nor a crowd."""
+    from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
 
-    low, high = axes.get_ylim()
-    subs = (1.0, 2.0, 5.0) if high / low > 5 else (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
-    axes.yaxis.set_major_locator(LogLocator(subs=subs))
-    axes.yaxis.set_major_formatter(FormatStrFormatter("%g"))
+    low, high = axis.get_view_interval()
+    subs: tuple[float, ...] = (1.0,)
+    if high / low < 300:
+        subs = (1.0, 2.0, 5.0) if high / low > 5 else (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
+    axis.set_major_locator(LogLocator(subs=subs))
+    axis.set_major_formatter(FormatStrFormatter("%g"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _places(values: Floats) -> Floats:

@@ -144,7 +144,7 @@ def lr_sweep(
 
     >>> sweep = lr_sweep(LinearNetwork(2, 1.0, 4.0), LinearTask(), np.geomspace(0.02, 0.2, 9), 19, widths=(1, 4))
     >>> sweep.verdict
-    'it transfers: the optimal rate spreads by a factor 1.19 from width 1 to 4'
+    'it transfers: the optimal rate spreads by a factor 1.00 from width 1 to 4'
 
     Args:
         network: everything but the width or depth that is varied.
