@@ -212,6 +212,11 @@ def test_loss_plot_of_the_population_has_one_curve_and_marks_divergence():
         plots.loss_plot(diverging, labels=["a", "b"])
 
 
+def test_fresh_samples_have_one_loss():
+    axes = plots.loss_plot(solve(LinearNetwork(2, 1.0), LinearTask(batch=1.0), 0.05, 5))
+    assert len(axes.lines) == 1
+
+
 def test_split_plot_shows_the_parts_that_there_are():
     axes = plots.split_plot(solve(LinearNetwork(2, 1.0), LinearTask(samples=2.0), 0.05, 10))
     assert labels(axes) == ["test loss", "bias", "variance over networks", "variance over data sets"]
@@ -367,6 +372,10 @@ def test_transfer_on_the_command_line(tmp_path, monkeypatch, capsys):
     for best, largest in zip(sweep.optimal, sweep.largest, strict=True):
         assert f"{best:.4g}" in printed
         assert f"{largest:.4g}" in printed
+    below = trained.rates[trained.rates <= sweep.optimal[1]][-1]
+    mean, error = (float(trained.data[name].sel(width=2, rate=below)) for name in ("loss", "loss_error"))
+    theory = float(sweep.data["loss"].sel(width=2, rate=below))
+    assert f"{theory:.4g}  {mean:.4g} ± {error:.1g}  {abs(mean - theory) / error:.1f}" in printed
     assert figure.read_bytes()[:4] == b"\x89PNG"
 
 

@@ -73,6 +73,7 @@ def loss_plot(
         _points(axes, run, _colour(k))
     _floor(axes, [one.test_loss for one in dynamics] + [one.train_loss for one in dynamics])
     axes.set(xlabel=TIME, ylabel="loss", yscale="log")
+    _plain_ticks(axes.yaxis)
     keys = [*(h for h, name in zip(handles, names, strict=True) if name), *_keys(dynamics, runs)]
     _legend(axes, keys)
     return axes
@@ -87,12 +88,13 @@ def split_plot(dynamics: Dynamics, axes: Axes | None = None) -> Axes:
     time, test = dynamics.data["time"].values, dynamics.test_loss
     handles = axes.plot(time, test, color="k", linewidth=2.2, label="test loss")
     for colour, (name, words) in zip(COLOURS, PARTS.items(), strict=False):
-        part = np.broadcast_to(dynamics.data[name].values, time.shape)
+        part = np.where(np.isfinite(test), dynamics.data[name].values, np.nan)
         if np.nanmax(part) > _FLOOR * test[0]:
             handles += axes.plot(time, _positive(part), color=colour, label=words)
     axes.set(xlabel=TIME, ylabel="part of the test loss", yscale="log")
     least = max(0.5 * float(np.nanmin(test)) * 10.0**-_DECADES, _FLOOR * float(test[0]))
     axes.set_ylim(bottom=max(least, axes.get_ylim()[0]))
+    _plain_ticks(axes.yaxis)
     _legend(axes, handles)
     return axes
 
@@ -191,8 +193,8 @@ def _positive(values: Floats) -> Floats:
 
 
 def _same(dynamics: Dynamics) -> bool:
-    """Whether training loss and test loss are one: the gradient is that of the population."""
-    return math.isinf(dynamics.task.samples) and not dynamics.task.online
+    """Whether training loss and test loss are one: all samples are fresh."""
+    return math.isinf(dynamics.task.samples)
 
 
 def _losses(axes: Axes, dynamics: Dynamics, colour: str, label: str) -> Any:
@@ -333,14 +335,13 @@ def _optima(axes: Axes, sweep: RateSweep, colours: Sequence[Any]) -> None:
 
 
 def _plain_ticks(axis: Axis) -> None:
-    """0.05 rather than 5 x 10^-2, neither one alone nor a crowd."""
+    """0.05 rather than 5 x 10^-2, if all are within a few factors of ten."""
     from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
 
     low, high = axis.get_view_interval()
-    subs: tuple[float, ...] = (1.0,)
-    if high / low < 300:
-        subs = (1.0, 2.0, 5.0) if high / low > 5 else (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
-    axis.set_major_locator(LogLocator(subs=subs))
+    if high / low > 300:
+        return
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high / low > 5 else (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)))
     axis.set_major_formatter(FormatStrFormatter("%g"))
     axis.set_minor_formatter(NullFormatter())
 

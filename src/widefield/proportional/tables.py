@@ -16,6 +16,9 @@ from .transfer import RateSweep
 _ROWS = 9
 """Times in a table, at most."""
 
+_ROUNDING = 1e-12
+"""Relative errors of means that are none."""
+
 _FINITE = "errors are those of the mean; that networks are finite adds to z"
 
 _PARTS = {"bias": "bias", "width_variance": "networks", "data_variance": "data", "noise": "noise"}
@@ -67,16 +70,16 @@ def of_rates(sweep: RateSweep) -> Table:
 
 
 def of_simulated_rates(sweep: RateSweep, trained: RateSweep, networks: int) -> Table:
-    """Theory and networks at the rate nearest to the best one at which networks were trained."""
-    title = f"theory and {networks} networks at the rate nearest to the best; |z|: distance in standard errors"
+    """Theory and networks at the last rate up to the best one at which networks were trained."""
+    title = f"theory and {networks} networks just below the best rate; |z|: distance in standard errors"
     table = _table((sweep.over, "rate", "loss", "networks", "|z|"), title, _FINITE)
     for index, value in enumerate(trained.values):
         place = int(np.flatnonzero(sweep.values == value)[0])
-        nearest = int(np.argmin(np.abs(np.log(trained.rates / sweep.optimal[place]))))
-        column = int(np.argmin(np.abs(sweep.rates - trained.rates[nearest])))
-        mean, error = (float(trained.data[name].values[index, nearest]) for name in ("loss", "loss_error"))
+        below = max(0, int(np.searchsorted(trained.rates, sweep.optimal[place], side="right")) - 1)
+        column = int(np.argmin(np.abs(sweep.rates - trained.rates[below])))
+        mean, error = (float(trained.data[name].values[index, below]) for name in ("loss", "loss_error"))
         cells = _compared(float(sweep.data["loss"].values[place, column]), mean, error)
-        table.add_row(_number(value), f"{trained.rates[nearest]:.4g}", *cells)
+        table.add_row(_number(value), f"{trained.rates[below]:.4g}", *cells)
     return table
 
 
@@ -105,7 +108,7 @@ def _rows(count: int) -> NDArray[np.int64]:
 def _compared(theory: float, mean: float, error: float) -> list[str]:
     if not math.isfinite(mean):
         return [f"{theory:.4g}", "diverge", ""]
-    z = f"{abs(mean - theory) / error:.1f}" if error > 0 else ""
+    z = f"{abs(mean - theory) / error:.1f}" if error > _ROUNDING * abs(mean) else ""
     return [f"{theory:.4g}", f"{mean:.4g} ± {error:.1g}", z]
 
 
