@@ -4,9 +4,10 @@
 `simulate` trains real networks for the same question; `lr_sweep` says whether learning rates transfer.
 """
 
-from . import closed_forms, scaling, stability
+from . import closed_forms, plots, scaling, stability
 from .dynamics import Dynamics, solve, solve_many
 from .long_times import gradient_flow, solve_long
+from .rate_range import suggested_rates
 from .setting import LinearNetwork, LinearTask, Spectrum, power_law
 from .simulation import as_problem, simulate
 from .transfer import RateSweep, largest_stable_rate, lr_sweep, simulated_sweep
@@ -22,6 +23,7 @@ __all__ = [
     "gradient_flow",
     "largest_stable_rate",
     "lr_sweep",
+    "plots",
     "power_law",
     "scaling",
     "simulate",
@@ -30,4 +32,5 @@ __all__ = [
     "solve_long",
     "solve_many",
     "stability",
+    "suggested_rates",
 ]

@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import psutil
@@ -13,16 +14,19 @@ import xarray as xr
 from jaxtyping import Float
 from numpy.typing import ArrayLike, NDArray
 
-from .. import check
-from ..errors import Diverged, NotAccurate
+from .. import check, storage
+from ..errors import Diverged, FileProblem, NotAccurate
 from ..schedules import Schedule
 from ..session import Report, progress_bar
+from . import description
 from .equations import Equations, equations
 from .extrapolation import heun_limit
 from .setting import LinearNetwork, LinearTask, learning_rates
 from .sweep import Curves, sweep
 
 Floats = NDArray[np.float64]
+
+KIND = storage.Kind("solution of the proportional limit", ("network", "task"))
 
 NAMES = ("train_loss", "bias", "width_variance", "data_variance", "test_loss")
 
@@ -68,6 +72,21 @@ class Dynamics:
         """The step at which the loss had grown beyond all bounds; None if it did not."""
         step = int(self.data.attrs["diverged"])
         return None if step < 0 else step
+
+    def save(self, path: str | Path) -> None:
+        """Write everything to one NetCDF file, atomically."""
+        texts = {"network": description.of_network(self.network), "task": description.of_task(self.task)}
+        storage.write(Path(path), self.data, texts, KIND)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Dynamics:
+        """Read a file written by `save`."""
+        data, texts = storage.read(Path(path), KIND)
+        with description.understanding(path):
+            found = cls(data, description.network(texts["network"]), description.task(texts["task"]))
+        if not ({"test_loss", "train_loss", "time", "step"} <= set(data.variables) and "diverged" in data.attrs):
+            raise FileProblem(f"{path} is damaged: it lacks losses, times or steps")
+        return found
 
 
 def solve(

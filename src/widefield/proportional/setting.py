@@ -8,7 +8,7 @@ batches are plain numbers N, P and B.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -136,6 +136,14 @@ class Spectrum:
         object.__setattr__(self, "target", weights)
         object.__setattr__(self, "multiplicities", counts)
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Spectrum):
+            return NotImplemented
+        return all(np.array_equal(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+
+    def __hash__(self) -> int:
+        return hash(tuple(getattr(self, f.name).tobytes() for f in fields(self)))
+
     @property
     def gram(self) -> Floats:
         """w_k w_k^T; (modes, outputs, outputs)."""
@@ -202,6 +210,18 @@ class LinearTask:
             raise InvalidInput(f"spectrum = {self.spectrum!r} must be a Spectrum")
         if self.spectrum is not None and not np.array_equal(gram, [[1.0]]):
             raise InvalidInput("target belongs into the spectrum if there is one")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, LinearTask):
+            return NotImplemented
+        return self._content == other._content and np.array_equal(self.target, other.target)
+
+    def __hash__(self) -> int:
+        return hash((self._content, np.asarray(self.target).tobytes()))
+
+    @property
+    def _content(self) -> tuple[float, float, float, Spectrum | None]:
+        return self.samples, self.batch, self.noise, self.spectrum
 
     @property
     def online(self) -> bool:
