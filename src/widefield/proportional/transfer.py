@@ -28,8 +28,8 @@ KIND = storage.Kind("learning-rate sweep", ("networks", "task"))
 TRANSFERS = 2.0
 """Optimal rates that stay within this factor transfer."""
 
-SETTLES = 1.25
-"""Optimal rates that move by less than this factor per doubling, at the large end, settle."""
+SETTLES, SETTLED = 1.25, 1.4
+"""Optimal rates that move by less than this per doubling at the large end, or less than that to infinity, settle."""
 
 _LAZY_WIDTH = 1e8
 """Stands for infinity in the parameterisation "ntk", where gamma_0 = gamma / sqrt(nu) must not be 0."""
@@ -92,12 +92,12 @@ class RateSweep:
 
     @property
     def drift(self) -> float:
-        """By what factor the optimal rate moves per doubling, at the large end."""
-        finite = np.isfinite(self.values)
-        if finite.sum() < 2:
+        """By what factor the optimal rate moves at the large end: to infinity if it is there, else per doubling."""
+        if len(self.values) < 2:
             return math.nan
-        (one, two), (low, high) = self.values[finite][-2:], self.optimal[finite][-2:]
-        return float(math.exp(abs(math.log(high / low)) * math.log(2) / abs(math.log(two / one))))
+        (one, two), (low, high) = self.values[-2:], self.optimal[-2:]
+        doublings = 1.0 if math.isinf(two) else math.log2(two / one)
+        return float(math.exp(abs(math.log(high / low)) / doublings))
 
     @property
     def verdict(self) -> str:
@@ -108,9 +108,11 @@ class RateSweep:
         moved = f"the optimal rate spreads by a factor {self.spread:.2f} from {ends}"
         if self.spread < TRANSFERS:
             return f"it transfers: {moved}"
-        if self.drift < SETTLES:
-            return f"it settles: {moved}, but by {self.drift:.2f} per doubling at the end"
-        return f"it does not transfer: {moved}, still by {self.drift:.2f} per doubling at the end"
+        endless = math.isinf(self.values[-1])
+        rest = f"{self.drift:.2f} " + (f"beyond {self.values[-2]:g}" if endless else "per doubling at the end")
+        if self.drift < (SETTLED if endless else SETTLES):
+            return f"it settles: {moved}, but by {rest}"
+        return f"it does not transfer: {moved}, still by {rest}"
 
     def save(self, path: str | Path) -> None:
         """Write everything to one NetCDF file, atomically."""
