@@ -24,6 +24,7 @@ _CHAINS: dict[str, type[Chain]] = {"plain": Chain, "residual": ResidualChain, "c
 EXPLODED = 1e6
 """A loss that has grown by this factor has diverged."""
 
+
 @dataclass(frozen=True, eq=False)
 class Curves:
     """Losses of many problems at all times, NaN after divergence, and the state of the pass.
