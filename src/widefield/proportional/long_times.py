@@ -45,8 +45,8 @@ def solve_long(
     """Losses of many steps at `times` + 1 equally spaced times, extrapolated from fewer and larger steps.
 
     Solutions with times x 1, 2, 3, 4, 6, .. steps are extrapolated to the learning rate until the estimated error is
-    less than `tolerance` times the largest loss; it is returned as `<name>_error`. Rates at which coarse
-    solutions diverge are left out. All steps are taken if they are few, or fewer than two of the next coarse solution.
+    less than `tolerance` times the largest loss; it is returned as `<name>_error`. Rates at which coarse solutions
+    diverge are left out. All steps are taken if they are few, or fewer than 1.5 times those of the next coarse solution.
 
     Args:
         network, task: see `solve`.
@@ -92,7 +92,7 @@ def _extrapolated(
     with progress_bar("proportional limit", progress) as report:
         for index, refinement in enumerate(_REFINEMENTS):
             steps = intervals * refinement
-            if eta > 0 and time / eta < max(2 * steps, _FEW * intervals) * (1 - 1e-9):
+            if eta > 0 and time / eta < max(1.5 * steps, _FEW * intervals) * (1 - 1e-9):
                 return _exact(network, task, eta, round(time / eta), intervals)
             if steps > _MOST:
                 break
