@@ -46,7 +46,7 @@ def solve_long(
 
     Solutions with times x 1, 2, 3, 4, 6, .. steps are extrapolated to the learning rate until the estimated error is
     less than `tolerance` times the largest loss; it is returned as `<name>_error`. Rates at which coarse solutions
-    diverge are left out. All steps are taken if they are few, or fewer than 1.5 times those of the next coarse solution.
+    diverge are left out. All steps are taken if they are few, or if the next coarse solution has two thirds of them.
 
     Args:
         network, task: see `solve`.
