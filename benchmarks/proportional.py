@@ -2,8 +2,8 @@
 
     python benchmarks/proportional.py [--only growth forms simulation long many memory] [--steps 200 400 800]
 
-All numbers come from one run on one machine. Times are the least of a few repetitions of the processor's time; peak
-memory is what a process of its own takes beyond its imports.
+All numbers come from one run on one machine. Times are the least of a few repetitions of the processor's time; memory
+is what a sweep takes in a process of its own.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import resource
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import psutil
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
@@ -52,13 +52,16 @@ def asked(form: str, layers: int, steps: int) -> Equations:
 
 
 def once(form: str, layers: int, steps: int, repeats: int) -> dict[str, float]:
-    """Seconds, MiB beyond those before and MiB that were expected of one sweep."""
-    together = asked(form, layers, steps)
-    before, best = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, math.inf
+    """Seconds of one sweep, MiB that its result holds (there is no more on the way) and MiB that were expected."""
+    together, best = asked(form, layers, steps), math.inf
+    process = psutil.Process()
+    before = process.memory_info().rss
+    kept = sweep(together, chain=_chain(form, together))
+    taken = process.memory_info().rss - before
+    del kept
     for _ in range(repeats):
         best = min(best, seconds(lambda: sweep(together, chain=_chain(form, together))))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return {"seconds": best, "MiB": (peak - before) / 1024, "expected": 8 * together.numbers() / MIB}
+    return {"seconds": best, "MiB": taken / MIB, "expected": 8 * together.numbers() / MIB}
 
 
 def _chain(form: str, together: Equations) -> CrossLayerChain | None:
@@ -128,20 +131,26 @@ def simulation(steps: list[int]) -> None:
     theory = min(seconds(lambda: solve(network, TASK, rate, count, progress=False)) for _ in range(5))
     made = table("networks for 1%", "D", "bias", "scatter", "networks", "CPU s", "over theory")
     rows = []
-    for D, drawn in ((32, 4096), (64, 1024), (128, 64), (256, 24), (512, 8)):
+    for D, drawn in ((32, 4096), (64, 1024), (128, 32), (256, 16), (512, 4), (1024, 2)):
         began = time.process_time()
         found = simulate(network, TASK, rate, count, dimension=D, networks=drawn, progress=False)
         each = (time.process_time() - began) / drawn
-        error = found.data["test_loss_error"].values / exact
-        rows.append((D, found.test_loss / exact - 1, error, float(error.max()) * math.sqrt(drawn), each))
-    # The bias falls as 1/D: from the smallest networks, of which there are many, weighted by their accuracy.
-    weights = [1 / (D * error) ** 2 for D, _, error, _, _ in rows[:2]]
-    slope = sum(w * D * away for w, (D, away, *_) in zip(weights, rows, strict=False)) / sum(weights)
-    for D, _, _, scatter, each in rows:
-        made.add_row(*_needed(D, float(np.abs(slope).max()) / D, scatter, goal, each, theory))
+        spread = found.data["test_loss_error"].values / exact * math.sqrt(drawn * D)
+        rows.append((D, drawn, D * (found.test_loss / exact - 1), spread, each))
+    # Bias ~ 1/D and scatter ~ 1/sqrt(D) come from small networks, of which there are many, weighted by their accuracy.
+    well = rows[:2]
+    weights = [drawn / D for D, drawn, *_ in well]
+    bias = float(np.abs(np.average([row[2] for row in well], axis=0, weights=weights)).max())
+    scatter = float(np.average([row[3] for row in well], axis=0, weights=weights).max())
+    for D, *_, each in rows:
+        made.add_row(*_needed(D, bias / D, scatter / math.sqrt(D), goal, each, theory))
     console.print(made)
-    console.print(f"theory: {theory:.4f} s; bias: {float(np.abs(slope).max()):.2f} / D, fitted at D = 32 and 64")
-    console.print("scatter: of one network; networks: for bias + scatter / sqrt(networks) = 1%, extrapolated")
+    console.print(
+        f"theory: {theory:.4f} s; bias {bias:.2f} / D, scatter of one network {scatter:.2f} / sqrt D: measured at"
+    )
+    console.print(
+        "D = 32 and 64, extrapolated. Networks for bias + scatter / sqrt(networks) = 1%; times from a few of them."
+    )
 
 
 def _needed(D: int, bias: float, scatter: float, goal: float, each: float, theory: float) -> tuple[str, ...]:
