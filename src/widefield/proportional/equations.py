@@ -15,8 +15,8 @@ from .setting import LinearNetwork, LinearTask
 
 Floats = NDArray[np.float64]
 
-_MATRICES = {"plain": 6, "residual": 16, "continuous": 14}
-"""Of one layer."""
+_MATRICES = {"plain": (6, 0), "residual": (16, -10), "continuous": (14, 15)}
+"""Of one layer, and what comes to all layers: there are junctions between layers, and layer times at both ends."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +76,8 @@ class Equations:
 
     def numbers(self) -> int:
         """How many numbers the solution of one problem takes, roughly."""
-        matrices = _MATRICES[self.structure] * self.layers + 11 + 2 * len(self.eigenvalues)
+        each, more = _MATRICES[self.structure]
+        matrices = each * self.layers + more + 11 + len(self.eigenvalues)
         return matrices * self.size**2
 
     def part(self, problems: slice) -> Equations:

@@ -7,6 +7,7 @@ the rate wanted, take the place of T^3 operations. The work does not depend on t
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from .. import check
 from ..errors import Diverged, InvalidInput, NotAccurate
 from ..session import progress_bar
 from .dynamics import NAMES, Dynamics, dataset, solve
-from .extrapolation import neville
+from .extrapolation import best_polynomial
 from .setting import LinearNetwork, LinearTask, learning_rates
 
 Floats = NDArray[np.float64]
@@ -23,6 +24,12 @@ Floats = NDArray[np.float64]
 _REFINEMENTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 _MOST = 1600
 """Steps of the finest solution."""
+
+_COMPARED = [NAMES.index("test_loss"), NAMES.index("train_loss")]
+"""Losses whose errors must be within the tolerance."""
+
+_FEW = 9
+"""All steps are taken at once if every interval has fewer: extrapolation would cost more."""
 
 
 def solve_long(
@@ -37,9 +44,9 @@ def solve_long(
 ) -> Dynamics:
     """Losses of many steps at `times` + 1 equally spaced times, extrapolated from fewer and larger steps.
 
-    Solutions with times x 1, 2, 3, 4, 6, .. steps are extrapolated to the learning rate until two estimates differ by
-    less than `tolerance` times the largest loss; their difference is returned as `<name>_error`. Rates at which coarse
-    solutions diverge are left out. If all steps take no more than the next coarse solution, they are solved for.
+    Solutions with times x 1, 2, 3, 4, 6, .. steps are extrapolated to the learning rate until the estimated error is
+    less than `tolerance` times the largest loss; it is returned as `<name>_error`. Rates at which coarse solutions
+    diverge are left out. All steps are taken if they are few, or if the next coarse solution has two thirds of them.
 
     Args:
         network, task: see `solve`.
@@ -81,24 +88,24 @@ def _extrapolated(
 ) -> Dynamics:
     intervals = check.integer("times", times, least=1)
     accuracy = check.number("tolerance", tolerance, above=0.0)
-    coarse: list[tuple[float, dict[str, Floats]]] = []
+    coarse: list[_Coarse] = []
     with progress_bar("proportional limit", progress) as report:
         for index, refinement in enumerate(_REFINEMENTS):
             steps = intervals * refinement
-            if eta > 0 and time / steps <= eta:
+            if eta > 0 and time / eta < max(1.5 * steps, _FEW * intervals) * (1 - 1e-9):
                 return _exact(network, task, eta, round(time / eta), intervals)
             if steps > _MOST:
                 break
             found = _coarse(network, task, time, steps, refinement)
             if found is None:
                 continue
-            coarse.append((time / steps, found))
-            report(index, len(_REFINEMENTS), float(found["test_loss"][-1]))
+            coarse.append(found)
+            report(index, len(_REFINEMENTS), float(found.losses[_COMPARED[0], -1]))
             if len(coarse) < 3:
                 continue
             values, errors = _limit(coarse, eta)
-            if max(float((errors[n] / np.abs(values[n]).max()).max()) for n in ("test_loss", "train_loss")) < accuracy:
-                return _answer(network, task, time, eta, values, errors)
+            if float((errors[_COMPARED] / np.abs(values[_COMPARED]).max(axis=1, keepdims=True)).max()) < accuracy:
+                return _answer(network, task, time, eta, values, errors + coarse[-1].errors)
     if len(coarse) < 2:
         raise InvalidInput(
             f"time = {time:g}: even {_MOST} steps diverge (rate = {time / _MOST:.3g}); the problem is too stiff, "
@@ -106,40 +113,50 @@ def _extrapolated(
         )
     values, errors = _limit(coarse, eta)
     warnings.warn(
-        f"losses at small steps are known to {float(errors['test_loss'].max()):.1e} only (tolerance = {accuracy:g})",
+        f"losses at small steps are known to {float(errors[_COMPARED[0]].max()):.1e} only (tolerance = {accuracy:g})",
         NotAccurate,
         stacklevel=4,
     )
-    return _answer(network, task, time, eta, values, errors)
+    return _answer(network, task, time, eta, values, errors + coarse[-1].errors)
 
 
-def _coarse(network: LinearNetwork, task: LinearTask, time: float, steps: int, every: int) -> dict[str, Floats] | None:
-    """Losses at the common times; None if they diverge or oscillate upwards."""
+@dataclass(frozen=True, eq=False)
+class _Coarse:
+    """Losses (names, times) of one solution with few steps, and their errors at infinite depth, otherwise 0."""
+
+    rate: float
+    losses: Floats
+    errors: Floats
+
+
+def _coarse(network: LinearNetwork, task: LinearTask, time: float, steps: int, every: int) -> _Coarse | None:
+    """A solution at the common times; None if it diverges or oscillates upwards."""
     try:
-        found = solve(network, task, time / steps, steps, progress=False)
+        data = solve(network, task, time / steps, steps, progress=False).data
     except Diverged:
         return None
-    return {name: np.asarray(found.data[name].values[::every]) for name in NAMES}
+    losses = np.stack([data[name].values[::every] for name in NAMES])
+    errors = np.zeros_like(losses)
+    if f"{NAMES[0]}_error" in data:
+        errors = np.stack([data[f"{name}_error"].values[::every] for name in NAMES])
+    return _Coarse(time / steps, losses, errors)
 
 
-def _limit(coarse: list[tuple[float, dict[str, Floats]]], eta: float) -> tuple[dict[str, Floats], dict[str, Floats]]:
-    rates = [rate for rate, _ in coarse]
-    limits = {name: neville(rates, [values[name] for _, values in coarse], eta) for name in NAMES}
-    return {name: pair[0] for name, pair in limits.items()}, {name: pair[1] for name, pair in limits.items()}
+def _limit(coarse: list[_Coarse], eta: float) -> tuple[Floats, Floats]:
+    """Every loss at the rate wanted, and the error of the extrapolation; the same polynomial for all of them."""
+    size = np.full((len(NAMES), 1), np.inf)
+    size[_COMPARED] = np.abs(coarse[-1].losses[_COMPARED]).max(axis=1, keepdims=True)
+    return best_polynomial([c.rate for c in coarse], [c.losses for c in coarse], eta, size)
 
 
 def _answer(
-    network: LinearNetwork,
-    task: LinearTask,
-    time: float,
-    eta: float,
-    values: dict[str, Floats],
-    errors: dict[str, Floats],
+    network: LinearNetwork, task: LinearTask, time: float, eta: float, values: Floats, errors: Floats
 ) -> Dynamics:
-    times = np.linspace(0.0, time, len(values["test_loss"]))
+    times = np.linspace(0.0, time, values.shape[1])
     outputs = task.gram.shape[1]
     step = times / eta if eta else np.full(len(times), np.inf)
-    return Dynamics(dataset(times, step, values, errors, outputs * task.noise**2, -1), network, task)
+    losses, unsure = (dict(zip(NAMES, part, strict=True)) for part in (values, errors))
+    return Dynamics(dataset(times, step, losses, unsure, outputs * task.noise**2, -1), network, task)
 
 
 def _exact(network: LinearNetwork, task: LinearTask, eta: float, steps: int, intervals: int) -> Dynamics:

@@ -24,9 +24,6 @@ _CHAINS: dict[str, type[Chain]] = {"plain": Chain, "residual": ResidualChain, "c
 EXPLODED = 1e6
 """A loss that has grown by this factor has diverged."""
 
-_SMALL = 300
-"""Matrices of fewer rows are multiplied by one thread: more would wait for each other."""
-
 
 @dataclass(frozen=True, eq=False)
 class Curves:
@@ -65,8 +62,8 @@ def sweep(
     noise, times = equations.noise * equations.outputs, equations.times
     found = np.full((5, equations.problems, times), np.nan)
     diverged = np.full(equations.problems, times)
-    limits = 1 if equations.size < _SMALL else None
-    with np.errstate(over="ignore", invalid="ignore"), threadpool_limits(limits=limits, user_api="blas"):
+    # Products of rows wait for memory: several threads gain little on a free machine and lose much on a busy one.
+    with np.errstate(over="ignore", invalid="ignore"), threadpool_limits(limits=1, user_api="blas"):
         for t in range(times):
             coupling, losses = block.step(*chain.backward(t * equations.outputs))
             parts = np.stack([losses.train, losses.bias, losses.width_variance, losses.data_variance])
