@@ -18,101 +18,77 @@ earlier rows (layers downwards), and after the input row t of all h (layers upwa
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
 from .equations import Equations
-from .growing import put_row, put_symmetric, times_lower, times_upper
 
 Floats = NDArray[np.float64]
 Row = Float[Floats, "b c n"]
-Source = tuple[Floats | float, Floats | None]
-"""A covariance: a factor and a matrix, or None for what is the same at all times and independent in every output."""
+
+
+def transposed(matrix: Floats) -> Floats:
+    """The last two axes exchanged, as a view."""
+    return matrix.swapaxes(-1, -2)
+
+
+def put_row(matrix: Floats, row: Floats) -> None:
+    """Write the last rows of a growing matrix."""
+    n, c = row.shape[-1], row.shape[-2]
+    matrix[..., n - c : n, :n] = row
+
+
+def put_symmetric(matrix: Floats, row: Floats) -> None:
+    """Write the last rows and columns of a growing symmetric matrix."""
+    put_row(matrix, row)
+    n, c = row.shape[-1], row.shape[-2]
+    matrix[..., :n, n - c : n] = transposed(row)
+
+
+def with_identity(row: Floats, outputs: int) -> Floats:
+    """A row before the diagonal, and 1 on it."""
+    diagonal = np.broadcast_to(np.eye(outputs), (*row.shape[:-1], outputs))
+    return np.concatenate([row, diagonal], axis=-1)
 
 
 def quadratic(row: Floats, middle: Floats, matrix: Floats, n: int) -> Floats:
     """Row t of F S F', columns up to n, from row t of F."""
     m = row.shape[-1]
-    return times_upper(row @ middle[..., :m, :m], matrix, n)
+    return np.asarray((row @ middle[..., :m, :m]) @ transposed(matrix[..., :n, :m]))
 
 
-class Coupled:
-    """Two fields, h = a + Gamma g and g = b + Lambda h: their responses to the sources a and b.
-
-    `h` holds dh/da and dh/db column by column in turn, `g` dg/da and dg/db, so that a row meets both in one product.
-    """
-
-    def __init__(self, problems: int, size: int, outputs: int) -> None:
-        self.h, self.g = np.zeros((2, problems, size, 2 * size))
-        self.one = np.eye(outputs)
-
-    def add_g(self, coupling: Row) -> Float[Floats, "b c 2*n"]:
-        """Row t of g from row t of Lambda (columns before t)."""
-        b, c, m = coupling.shape
-        row = np.zeros((b, c, 2 * (m + c)))
-        row[..., : 2 * m] = times_lower(coupling, self.h)
-        row[..., 2 * m + 1 :: 2] = self.one
-        put_row(self.g, row)
-        return row
-
-    def add_h(self, coupling: Row) -> Float[Floats, "b c 2*n"]:
-        """Row t of h from row t of Gamma (columns up to t)."""
-        c, n = coupling.shape[-2:]
-        row = times_lower(coupling, self.g)
-        row[..., 2 * (n - c) :: 2] += self.one
-        put_row(self.h, row)
-        return row
-
-
-def correlation(row: Float[Floats, "b c 2*n"], field: Floats, left: Source, right: Source) -> Row:
-    """Row t of the covariance of a field, F_a A F_a' + F_b B F_b', from row t of its responses."""
-    weighted = np.empty(row.shape)
-    for k, source in enumerate((left, right)):
-        weighted[..., k::2] = _weighted(np.ascontiguousarray(row[..., k::2]), source)
-    return times_upper(weighted, field, row.shape[-1] // 2)
-
-
-def _weighted(row: Row, source: Source) -> Row:
-    """A row times a covariance."""
-    (factor, matrix), (c, n) = source, row.shape[-2:]
-    if matrix is None:
-        return np.asarray(factor * np.tile(row.reshape(*row.shape[:-1], n // c, c).sum(axis=-2), n // c))
-    return np.asarray(factor * (row @ matrix[..., :n, :n]))
-
-
-class Layer(Coupled):
+class Layer:
     """One hidden layer: P_h, R_h, R_g, P_g, C_h and C_g."""
 
-    def __init__(self, problems: int, size: int, outputs: int) -> None:
-        super().__init__(problems, size, outputs)
-        self.features, self.gradients = np.zeros((2, problems, size, size))
+    def __init__(self, problems: int, size: int) -> None:
+        arrays = np.zeros((6, problems, size, size))
+        self.from_left, self.from_right, self.back, self.resolvent, self.features, self.gradients = arrays
 
-    @property
-    def from_right(self) -> Floats:
-        """R_h."""
-        return self.h[..., 1::2]
-
-    @property
-    def back(self) -> Floats:
-        """R_g."""
-        return self.g[..., 0::2]
-
-    def backward(self, coupling: Row, left: Source, right: Source) -> tuple[Row, Row]:
-        """Row t of R_g and C_g from row t of Lambda (columns before t)."""
-        responses = self.add_g(coupling)
-        row = correlation(responses, self.g, left, right)
+    def backward(self, coupling: Row, left: Floats, right: Floats, scale: Floats, outputs: int) -> tuple[Row, Row]:
+        """Row t of R_g and C_g from row t of Lambda (columns before t); A is `left`, B `scale` times `right`."""
+        m = coupling.shape[-1]
+        n = m + outputs
+        back = coupling @ self.from_left[:, :m, :m]
+        resolvent = with_identity(coupling @ self.from_right[:, :m, :m], outputs)
+        self.back[:, m:n, :m] = back
+        put_row(self.resolvent, resolvent)
+        row = scale * quadratic(resolvent, right, self.resolvent, n) + quadratic(back, left, self.back, n)
         put_symmetric(self.gradients, row)
-        return responses[..., : 2 * coupling.shape[-1] : 2], row
+        return back, row
 
-    def forward(self, coupling: Row, left: Source, right: Source) -> tuple[Row, Row]:
+    def forward(self, coupling: Row, left: Floats, right: Floats, scale: Floats, outputs: int) -> tuple[Row, Row]:
         """Row t of R_h and C_h from row t of Gamma (columns up to t)."""
-        responses = self.add_h(coupling)
-        row = correlation(responses, self.h, left, right)
+        n = coupling.shape[-1]
+        from_left = coupling @ self.back[:, :n, :n]
+        from_left[..., n - outputs :] += np.eye(outputs)
+        from_right = coupling @ self.resolvent[:, :n, :n]
+        put_row(self.from_left, from_left)
+        put_row(self.from_right, from_right)
+        row = quadratic(from_left, left, self.from_left, n)
+        row += scale * quadratic(from_right, right, self.from_right, n)
         put_symmetric(self.features, row)
-        return responses[..., 1::2], row
+        return from_right, row
 
 
 class Chain:
@@ -121,8 +97,10 @@ class Chain:
     def __init__(self, equations: Equations) -> None:
         problems, size, outputs = equations.problems, equations.size, equations.outputs
         self.equations, self.outputs = equations, outputs
-        self.layers = [Layer(problems, size, outputs) for _ in range(equations.layers)]
+        self.layers = [Layer(problems, size) for _ in range(equations.layers)]
         self.inputs = np.zeros((problems, size, size))
+        readout = np.tile(np.eye(outputs), (equations.times, equations.times))
+        self.readout = np.broadcast_to(readout, (problems, size, size))
         rates = np.concatenate([equations.rates, np.zeros((problems, 1))], axis=1)
         self.drive = (equations.richness[:, None] * np.repeat(rates, outputs, axis=1))[:, None, :]
         """gamma eta of every column."""
@@ -131,17 +109,12 @@ class Chain:
         self.steepness = np.concatenate([equations.steepness, ones], axis=1).T[:, :, None, None]
         """rho_l of layer l; 1 below the readout."""
 
-    @cached_property
-    def readout(self) -> Floats:
-        """The covariance of the readout: the same at all times, independent in every output."""
-        times = self.equations.times
-        return np.broadcast_to(np.tile(np.eye(self.outputs), (times, times)), self.inputs.shape)
-
     def backward(self, m: int) -> tuple[Row, Row]:
         """Rows t of R_g^1 and C_g^1; m rows are earlier."""
         coupling = self._from_readout(m)
         for index in reversed(range(len(self.layers))):
-            back, row = self.layers[index].backward(coupling, *self._neighbours(index))
+            left, right = self._neighbours(index)
+            back, row = self.layers[index].backward(coupling, left, right, self.steepness[index], self.outputs)
             if index:
                 coupling = self.steepness[index - 1] * self._learned(back, row, m)
         return back, row
@@ -150,7 +123,8 @@ class Chain:
         """Row t of all R_h and C_h from row t of Gamma^1."""
         m = coupling.shape[-1] - self.outputs
         for index, layer in enumerate(self.layers):
-            from_right, row = layer.forward(coupling, *self._neighbours(index))
+            left, right = self._neighbours(index)
+            from_right, row = layer.forward(coupling, left, right, self.steepness[index], self.outputs)
             coupling = self._learned(from_right, row, m)
 
     def _from_readout(self, m: int) -> Row:
@@ -158,11 +132,11 @@ class Chain:
         sums = np.tile(np.eye(self.outputs), (1, m // self.outputs))
         return np.asarray(self.drive[..., :m] * sums)
 
-    def _neighbours(self, index: int) -> tuple[Source, Source]:
-        """A and B."""
+    def _neighbours(self, index: int) -> tuple[Floats, Floats]:
+        """A and B / rho."""
         left = self.layers[index - 1].features if index else self.inputs
-        right = self.layers[index + 1].gradients if index + 1 < len(self.layers) else None
-        return (1.0, left), (self.steepness[index], right)
+        right = self.layers[index + 1].gradients if index + 1 < len(self.layers) else self.readout
+        return left, right
 
     def _learned(self, response: Row, correlation: Row, m: int) -> Row:
         """R + gamma low(C) eta."""

@@ -16,9 +16,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .chain import Chain, Row, quadratic
+from .chain import Chain, Row, put_row, put_symmetric, quadratic
 from .equations import Equations
-from .growing import put_row, put_symmetric
 
 Floats = NDArray[np.float64]
 

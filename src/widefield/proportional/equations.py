@@ -15,7 +15,7 @@ from .setting import LinearNetwork, LinearTask
 
 Floats = NDArray[np.float64]
 
-_MATRICES = {"plain": (6, 0), "residual": (16, -10), "continuous": (14, 15)}
+_MATRICES = {"plain": (6, 0), "residual": (16, -10), "continuous": (14, 14)}
 """Of one layer, and what comes to all layers: there are junctions between layers, and layer times at both ends."""
 
 
@@ -77,7 +77,7 @@ class Equations:
     def numbers(self) -> int:
         """How many numbers the solution of one problem takes, roughly."""
         each, more = _MATRICES[self.structure]
-        matrices = each * self.layers + more + 11 + len(self.eigenvalues)
+        matrices = each * self.layers + more + 12 + len(self.eigenvalues)
         return matrices * self.size**2
 
     def part(self, problems: slice) -> Equations:

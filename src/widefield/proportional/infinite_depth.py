@@ -16,9 +16,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .chain import Chain, Layer, Row, quadratic
+from .chain import Chain, Layer, Row, put_row, put_symmetric, quadratic
 from .equations import Equations
-from .growing import put_row, put_symmetric
 
 Floats = NDArray[np.float64]
 
@@ -50,8 +49,8 @@ class Side:
 class Node(Layer):
     """One layer time."""
 
-    def __init__(self, problems: int, size: int, outputs: int) -> None:
-        super().__init__(problems, size, outputs)
+    def __init__(self, problems: int, size: int) -> None:
+        super().__init__(problems, size)
         self.left, self.right = Side(problems, size, self.features), Side(problems, size, self.gradients)
 
 
@@ -61,10 +60,10 @@ class InfiniteChain(Chain):
     def __init__(self, equations: Equations) -> None:
         super().__init__(equations)
         self.layers: list[Layer] = []
-        sizes = equations.problems, equations.size, equations.outputs
-        self.nodes = [Node(*sizes) for _ in range(equations.layers + 1)]
+        self.nodes = [Node(equations.problems, equations.size) for _ in range(equations.layers + 1)]
         self.layers.extend(self.nodes)
         self.step = self.branch / equations.layers
+        self.one = np.ones((equations.problems, 1, 1))
 
     def backward(self, m: int) -> tuple[Row, Row]:
         """Rows t of R_g and C_g at tau = 0."""
@@ -88,11 +87,11 @@ class InfiniteChain(Chain):
         n, c = coupling.shape[-1], self.outputs
         side: Side = getattr(node, direction)
         side.put(coupling, covariance)
-        A, B = (1.0, node.left.covariance), (1.0, node.right.covariance)
+        A, B = node.left.covariance, node.right.covariance
         if direction == "left":
-            response, row = node.forward(coupling, A, B)
+            response, row = node.forward(coupling, A, B, self.one, c)
         else:
-            back, row = node.backward(coupling[..., : n - c], A, B)
+            back, row = node.backward(coupling[..., : n - c], A, B, self.one, c)
             response = np.concatenate([back, np.zeros((*back.shape[:-1], c))], axis=-1)
         put_row(side.kernel, self._learned(response, row, n - c))
 

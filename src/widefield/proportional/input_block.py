@@ -8,7 +8,7 @@ For modes with eigenvalues lambda and multiplicities m (isotropic data: one mode
     S_j = sum_k m_k lambda_k^j H_k (w_k^2 11' + q + lambda_k d) H_k'
     q   = taper C_g^1 / (nu gamma^2),                      d = M D M' / P
     C_v = S_1,  C_D = R_D (C_v + sigma^2 11') R_D'         D: C_D, or its diagonal for fresh samples
-    C_h^0 = R_D S_2 R_D' + (tr D - N D - D N') / P         N = R_D (sum_k m_k lambda_k^2 H_k) M
+    C_h^0 = R_D S_2 R_D' + (tr D - N - N') / P             N = R_D (sum_k m_k lambda_k^2 H_k) M D
     Gamma^1 = -R_D h / (nu gamma) + gamma low(C_h^0) eta
 
 and tr = sum_k m_k lambda_k. If the initial predictor is subtracted, q loses its values at time 0 and R_D h the sum of
@@ -22,9 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .chain import Row, quadratic
+from .chain import Row, put_row, put_symmetric, quadratic, transposed, with_identity
 from .equations import Equations
-from .growing import put_row, put_symmetric, times_lower, times_upper, transposed, with_identity
 
 Floats = NDArray[np.float64]
 
@@ -53,13 +52,9 @@ class InputBlock:
         self.H = np.zeros((problems, modes, size, size))
         self.kept = np.zeros((problems, modes, size, self.outputs))
         """H_k 1: what is left of the target in every mode."""
-        self.M, self.R, self.D, self.N = np.zeros((4, problems, size, size))
-        """`N` is R_D (sum_k m_k lambda_k^2 H_k) M."""
-        self.sums, self.sources, self.errors = np.zeros((3, problems, size, 2 * size))
-        self.h, self.h2 = self.sums[..., 0::2], self.sums[..., 1::2]
-        self.q, self.d = self.sources[..., 0::2], self.sources[..., 1::2]
-        self.noisy, self.S2 = self.errors[..., 0::2], self.errors[..., 1::2]
-        """Columns in turn, because the same rows are multiplied by both."""
+        arrays = np.zeros((10, problems, size, size))
+        self.M, self.h, self.h2, self.R, self.Rh2, self.q, self.d, self.noisy, self.D, self.MD = arrays
+        self.S2 = np.zeros((problems, size, size))
         self.first = np.zeros((problems, self.outputs, size))
         """Rows of C_g^1 at time 0."""
         self.rates = np.repeat(equations.rates, self.outputs, axis=1)[:, None, :]
@@ -73,21 +68,20 @@ class InputBlock:
         m = n - c
         M = self.taper * (back / self.richness + self.rates[..., :m] * gradients[..., :m])
         self.M[:, m:n, :m] = M
-        self._transfer(times_lower(M, self.R))
+        self._transfer(M @ self.R[:, :m, :m])
         put_symmetric(self.q, self.taper * self.narrow / self.richness**2 * self._centred(gradients))
         put_symmetric(self.d, self.scarce * quadratic(M, self.D, self.M, n))
         bias, width, data, S1 = self._errors(m, n)
         R = self._response(m, n)
         put_symmetric(self.noisy, S1 + self.sigma2 * np.tile(np.eye(c), (1, n // c)))
-        D, S2 = (times_upper(row, self.R, n) for row in _both(R, self.errors))
+        D = quadratic(R, self.noisy, self.R, n)
         train = np.trace(D[..., m:], axis1=-2, axis2=-1)
         if self.equations.online:
             D[..., :m] = 0.0
         put_symmetric(self.D, D)
-        Rh, Rh2 = _parts(times_lower(R, self.sums))
-        covariance = S2 + self.scarce * self._noise(Rh2, D, m, n)
+        covariance = self._gradient(R, D, m, n)
         put_symmetric(self.inputs, covariance)
-        coupling = -self.narrow / self.richness * self._without_start(Rh)
+        coupling = -self.narrow / self.richness * self._without_start(R @ self.h[:, :n, :n])
         coupling[..., :m] += self.richness * self.rates[..., :m] * covariance[..., :m]
         return coupling, Losses(train, bias, width, data, self._growth(m, n))
 
@@ -96,7 +90,7 @@ class InputBlock:
         m, c = MR.shape[-1], self.outputs
         n = m + c
         eigenvalues = self.equations.eigenvalues[:, None, None]
-        row = with_identity(-eigenvalues * times_lower(MR[:, None], self.H), c)
+        row = with_identity(-eigenvalues * (MR[:, None] @ self.H[..., :m, :m]), c)
         put_row(self.H, row)
         put_row(self.h, np.einsum("k,bkcn->bcn", self.weights, row))
         put_row(self.h2, np.einsum("k,bkcn->bcn", self.weights * self.equations.eigenvalues, row))
@@ -107,10 +101,9 @@ class InputBlock:
         eigenvalues, row = self.equations.eigenvalues, self.H[..., m:n, :n]
         target = self.kept[..., m:n, :] @ self.equations.gram
         bias = target @ transposed(self.kept[..., :n, :])
-        flat = row.reshape(len(row), -1, n)
-        width, data = (part.reshape(row.shape) for part in _both(flat, self.sources))
-        data *= eigenvalues[:, None, None]
-        both = times_upper(width + data, self.H, n) + bias
+        width = row @ self.q[:, None, :n, :n]
+        data = eigenvalues[:, None, None] * (row @ self.d[:, None, :n, :n])
+        both = (width + data) @ transposed(self.H[..., :n, :n]) + bias
         put_symmetric(self.S2, np.einsum("k,bkcn->bcn", self.weights * eigenvalues, both))
         parts = [np.einsum("k,bkcn,bkcn->b", self.weights, part, row) for part in (width, data)]
         start = np.einsum("k,bkcc->b", self.weights, bias[..., m:])
@@ -125,17 +118,20 @@ class InputBlock:
         """Row t of R_D."""
         row: Floats = np.zeros((len(self.R), self.outputs, m))
         if not self.equations.online:
-            through = times_lower(np.ascontiguousarray(self.h[:, m:n, :n]), self.M)
-            row = -self.scarce * times_lower(through[..., :m], self.R)
+            row = -self.scarce * (self.h[:, m:n, :n] @ self.M[:, :n, :m]) @ self.R[:, :m, :m]
         row = with_identity(row, self.outputs)
         put_row(self.R, row)
         return row
 
-    def _noise(self, Rh2: Row, D: Row, m: int, n: int) -> Row:
-        """Row t of tr D - N D - D N'."""
-        N = times_lower(Rh2, self.M)
-        put_row(self.N, N)
-        return np.asarray(self.weights.sum() * D - N @ self.D[:, :n, :n] - times_upper(D, self.N, n))
+    def _gradient(self, R: Row, D: Row, m: int, n: int) -> Row:
+        """Row t of C_h^0."""
+        self.MD[:, m:n, :n] = self.M[:, m:n, :m] @ self.D[:, :m, :n]
+        self.MD[:, :m, m:n] = self.M[:, :m, :m] @ self.D[:, :m, m:n]
+        Rh2 = R @ self.h2[:, :n, :n]
+        put_row(self.Rh2, Rh2)
+        row, column = Rh2 @ self.MD[:, :n, :n], self.Rh2[:, :n, :n] @ self.MD[:, :n, m:n]
+        noise = self.weights.sum() * D - row - transposed(column)
+        return np.asarray(quadratic(R, self.S2, self.R, n) + self.scarce * noise)
 
     def _centred(self, gradients: Row) -> Row:
         """C_g^1, or that of g^1(t) - g^1(0)."""
@@ -153,14 +149,3 @@ class InputBlock:
         c = self.outputs
         row[..., :c] -= row.reshape(*row.shape[:-1], -1, c).sum(axis=-2)
         return row
-
-
-def _both(row: Floats, pair: Floats) -> tuple[Floats, Floats]:
-    """A row times two matrices whose columns are stored in turn."""
-    n = row.shape[-1]
-    return _parts(row @ pair[..., :n, : 2 * n])
-
-
-def _parts(row: Floats) -> tuple[Floats, Floats]:
-    """Two rows whose columns take turns."""
-    return np.ascontiguousarray(row[..., 0::2]), np.ascontiguousarray(row[..., 1::2])

@@ -130,10 +130,12 @@ class _Coarse:
 
 
 def _coarse(network: LinearNetwork, task: LinearTask, time: float, steps: int, every: int) -> _Coarse | None:
-    """A solution at the common times; None if it diverges or oscillates upwards."""
+    """A solution at the common times; None if its steps are too large to be stable."""
     try:
-        data = solve(network, task, time / steps, steps, progress=False).data
-    except Diverged:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", NotAccurate)
+            data = solve(network, task, time / steps, steps, progress=False).data
+    except (Diverged, NotAccurate):
         return None
     losses = np.stack([data[name].values[::every] for name in NAMES])
     errors = np.zeros_like(losses)

@@ -15,22 +15,20 @@ Equal-layer responses are all that is needed, so that the cost is O(L T^3) and n
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from .chain import Chain, Coupled, Row, Source, correlation
+from .chain import Chain, Row, put_row, put_symmetric, quadratic, with_identity
 from .equations import Equations
-from .growing import put_symmetric
+
+Floats = NDArray[np.float64]
 
 
 class Junction:
-    """What lies between two layers, and A above, B below.
+    """What lies between two layers: K_h, K_g, Y, F, X, V, E, U, and A above, B below."""
 
-    `left` couples h^l = a + Gamma^l g and g = b + K_g^l h^l: its responses are X, Y, K_g X, F. `right` couples
-    h = a + K_h^l g^{l+1} and g^{l+1} = b + Lambda^{l+1} h: its responses are E, K_h U, V, U.
-    """
-
-    def __init__(self, problems: int, size: int, outputs: int) -> None:
-        self.left, self.right = Coupled(problems, size, outputs), Coupled(problems, size, outputs)
-        self.above, self.below = np.zeros((2, problems, size, size))
+    def __init__(self, problems: int, size: int) -> None:
+        arrays = np.zeros((10, problems, size, size))
+        self.up, self.down, self.Y, self.F, self.X, self.V, self.E, self.U, self.above, self.below = arrays
 
 
 class ResidualChain(Chain):
@@ -38,14 +36,15 @@ class ResidualChain(Chain):
 
     def __init__(self, equations: Equations) -> None:
         super().__init__(equations)
-        sizes = equations.problems, equations.size, equations.outputs
-        self.junctions = [Junction(*sizes) for _ in range(equations.layers - 1)]
+        self.junctions = [Junction(equations.problems, equations.size) for _ in range(equations.layers - 1)]
 
     def backward(self, m: int) -> tuple[Row, Row]:
         """Rows t of R_g^1 and C_g^1."""
+        last = len(self.layers) - 1
         coupling = self._from_readout(m)
-        for index in reversed(range(len(self.layers))):
-            back, row = self.layers[index].backward(coupling, *self._neighbours(index))
+        for index in range(last, -1, -1):
+            left, right = self._sides(index)
+            back, row = self.layers[index].backward(coupling, left, right, self.steepness[index], self.outputs)
             if index:
                 coupling = self._eliminate_right(index - 1, coupling, back, row)
         return back, row
@@ -53,34 +52,45 @@ class ResidualChain(Chain):
     def forward(self, coupling: Row) -> None:
         """Row t of all R_h and C_h."""
         for index, layer in enumerate(self.layers):
-            from_right, row = layer.forward(coupling, *self._neighbours(index))
+            left, right = self._sides(index)
+            from_right, row = layer.forward(coupling, left, right, self.steepness[index], self.outputs)
             if index + 1 < len(self.layers):
                 coupling = self._eliminate_left(index, coupling, from_right, row)
 
     def _eliminate_right(self, index: int, coupling: Row, back: Row, row: Row) -> Row:
         """Row t of Lambda^l; `coupling` is Lambda^{l+1}, `back` and `row` are R_g^{l+1} and C_g^{l+1}."""
-        here, m = self.junctions[index], coupling.shape[-1]
-        _, beyond = self._neighbours(index + 1)
-        responses = here.right.add_g(coupling)
-        below = correlation(responses, here.right.g, (self.branch, self.layers[index].features), beyond)
-        put_symmetric(here.below, below + self.branch * row)
+        here, m, c = self.junctions[index], coupling.shape[-1], self.outputs
+        n = m + c
+        V = coupling @ here.E[:, :m, :m]
+        U = with_identity(V @ here.up[:, :m, :m], c)
         down = self.branch * self._learned(back, row, m)
-        here.left.add_g(down)
-        return np.asarray(responses[..., : 2 * m : 2] + down)
+        here.V[:, m:n, :m], here.down[:, m:n, :m] = V, down
+        put_row(here.U, U)
+        put_row(here.F, with_identity(down @ here.Y[:, :m, :m], c))
+        _, right = self._sides(index + 1)
+        below = quadratic(U, right, here.U, n)
+        below += self.branch * (quadratic(V, self.layers[index].features, here.V, n) + row)
+        put_symmetric(here.below, below)
+        return np.asarray(V + down)
 
     def _eliminate_left(self, index: int, coupling: Row, from_right: Row, row: Row) -> Row:
         """Row t of Gamma^{l+1}; `coupling` is Gamma^l, `from_right` and `row` are R_h^l and C_h^l."""
-        here, m = self.junctions[index], coupling.shape[-1] - self.outputs
-        before, _ = self._neighbours(index)
-        responses = here.left.add_h(coupling)
-        above = correlation(responses, here.left.h, before, (self.branch, self.layers[index + 1].gradients))
-        put_symmetric(here.above, above + self.branch * row)
-        up = self.branch * self._learned(from_right, row, m)
-        here.right.add_h(up)
-        return np.asarray(responses[..., 1::2] + up)
+        here, n, c = self.junctions[index], coupling.shape[-1], self.outputs
+        up = self.branch * self._learned(from_right, row, n - c)
+        Y = coupling @ here.F[:, :n, :n]
+        X, E = Y @ here.down[:, :n, :n], up @ here.V[:, :n, :n]
+        for part in (X, E):
+            part[..., n - c :] += np.eye(c)
+        for matrix, part in ((here.up, up), (here.Y, Y), (here.X, X), (here.E, E)):
+            put_row(matrix, part)
+        left, _ = self._sides(index)
+        above = quadratic(X, left, here.X, n)
+        above += self.branch * (quadratic(Y, self.layers[index + 1].gradients, here.Y, n) + row)
+        put_symmetric(here.above, above)
+        return np.asarray(Y + up)
 
-    def _neighbours(self, index: int) -> tuple[Source, Source]:
+    def _sides(self, index: int) -> tuple[Floats, Floats]:
         """A and B of a layer."""
         left = self.junctions[index - 1].above if index else self.inputs
-        right = self.junctions[index].below if index + 1 < len(self.layers) else None
-        return (1.0, left), (1.0, right)
+        right = self.junctions[index].below if index + 1 < len(self.layers) else self.readout
+        return left, right

@@ -1,11 +1,11 @@
-"""The proportional limit: products that skip zeros, extrapolation that knows its error, memory that is expected."""
+"""Long times in the proportional limit: extrapolation that knows its error; memory that is expected."""
 
 import math
 
 import numpy as np
 import pytest
 
-from widefield.proportional import LinearNetwork, LinearTask, gradient_flow, growing, power_law, solve, solve_long
+from widefield.proportional import LinearNetwork, LinearTask, gradient_flow, power_law, solve, solve_long
 from widefield.proportional.closed_forms import two_layer_flow
 from widefield.proportional.equations import equations
 from widefield.proportional.extrapolation import best_polynomial
@@ -14,24 +14,6 @@ from widefield.proportional.sweep import sweep
 INF = math.inf
 MODES = power_law(1.5, 0.5, 64, 16)
 NOISY = LinearTask(samples=2, noise=0.3)
-
-
-@pytest.mark.parametrize("outputs", [1, 3])
-@pytest.mark.parametrize("columns", [1, 2])
-def test_products_skip_nothing_but_zeros(monkeypatch, outputs, columns):
-    monkeypatch.setattr(growing, "_PANEL", 7)
-    draws, n = np.random.default_rng(0), 10 * outputs
-    shape = np.kron(np.tril(np.ones((12, 12))), np.ones((outputs, outputs)))
-    parts = draws.standard_normal((columns, 2, 12 * outputs, 12 * outputs)) * shape
-    matrix = np.stack(list(parts), axis=-1).reshape(2, 12 * outputs, -1)
-    row = draws.standard_normal((2, outputs, n))
-    found = growing.times_lower(row, matrix).reshape(2, outputs, n, columns)
-    for k, part in enumerate(parts):
-        np.testing.assert_allclose(found[..., k], row @ part[:, :n, :n], atol=1e-13)
-    wide = draws.standard_normal((2, outputs, n * columns))
-    expected = wide @ matrix[:, :n, : n * columns].swapaxes(1, 2)
-    np.testing.assert_allclose(growing.times_upper(wide, matrix, n), expected, atol=1e-13)
-
 
 LONG = {
     "one layer": (LinearNetwork(1, 1.0), NOISY, 4.0),
