@@ -47,6 +47,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/empirical_kernels.py
 	$(BIN)/python benchmarks/vertex_flow.py
 	$(BIN)/python benchmarks/metric_sampler.py
+	$(BIN)/python benchmarks/proportional.py
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from . import activations, data, effective, kernels, plots, two_layer
+from . import activations, data, effective, kernels, plots, proportional, two_layer
 from ._version import __version__
 from .crosschecking import crosscheck
 from .data import Data
@@ -88,6 +88,7 @@ __all__ = [
     "effective",
     "kernels",
     "plots",
+    "proportional",
     "solve",
     "two_layer",
 ]

@@ -1,15 +1,17 @@
-"""The command line: `widefield solve`, `compare`, `crosscheck`, `advise`, `show`, `new`, `demo`."""
+"""The command line: `widefield solve`, `compare`, `crosscheck`, `advise`, `show`, `new`, `demo`; more in siblings."""
 
 from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich import box
-from rich.console import Console
 from rich.table import Table
+
+from . import cli_proportional
+from .terminal import check_new, console, errors, fail, save_figure
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -25,8 +27,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-console = Console()
-errors = Console(stderr=True)
+cli_proportional.register(app)
 
 ProblemFile = Annotated[Path, typer.Argument(help="A problem in TOML; `widefield new` writes one to begin with.")]
 OutputFile = Annotated[Path, typer.Option("--output", "-o", help="Where the trajectory goes (NetCDF).")]
@@ -42,12 +43,6 @@ def main() -> None:
         fail(str(error), 130)
     except WidefieldError as error:
         fail(str(error), 2)
-
-
-def fail(message: str, code: int) -> NoReturn:
-    """Say what is wrong and leave."""
-    errors.print(f"[bold red]error:[/] {message}", highlight=False, soft_wrap=True)
-    raise SystemExit(code)
 
 
 @app.command()
@@ -127,26 +122,21 @@ def compare(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
     """Ask several theories and real networks the same question: one table and one figure."""
-    from . import comparison, files, plots
+    from . import comparison, plots
     from .errors import NotAccurate
     from .problem import Problem
     from .theories import FiniteWidth
 
     chosen = comparison.named(theories)
     described, networks = Problem.from_toml(problem), FiniteWidth(width, seeds=seeds)
-    if plot.exists() and not overwrite:
-        fail(f"{plot} exists: add --overwrite to replace it", 2)
-    files.check_writable(plot)
+    check_new(plot, overwrite=overwrite)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", NotAccurate)
         found = comparison.compare(described, chosen, networks, progress=not quiet)
     _print_comparison(found)
     for warning in caught:
         console.print(f"note: {warning.message}", highlight=False, soft_wrap=True)
-    figure = plots.compare(found.networks, *found.answers)
-    with files.atomic(plot) as temporary:
-        figure.savefig(temporary, format=plot.suffix.lstrip(".") or "png")
-    console.print(f"saved {plot}", highlight=False, soft_wrap=True)
+    save_figure(plots.compare(found.networks, *found.answers), plot)
 
 
 def _print_comparison(found: Comparison) -> None:
@@ -255,10 +245,7 @@ def advise(
     if plot is not None:
         from .effective import plots
 
-        figure = plots.advice_plot(advice)
-        with files.atomic(plot) as temporary:
-            figure.savefig(temporary, format=plot.suffix.lstrip(".") or "png")
-        console.print(f"saved {plot}", highlight=False, soft_wrap=True)
+        save_figure(plots.advice_plot(advice), plot)
 
 
 def _print_advice(advice: Advice) -> None:
@@ -307,12 +294,9 @@ def show(
     loaded = Trajectory.load(trajectory)
     _print_summary(loaded)
     if plot is not None:
-        from . import files, plots
+        from . import plots
 
-        figure = plots.summary(loaded)
-        with files.atomic(plot) as temporary:
-            figure.savefig(temporary, format=plot.suffix.lstrip(".") or "png")
-        console.print(f"saved {plot}", highlight=False, soft_wrap=True)
+        save_figure(plots.summary(loaded), plot)
 
 
 @app.command()
@@ -324,8 +308,7 @@ def new(
     from . import files
     from .demo import template
 
-    if problem.exists() and not overwrite:
-        fail(f"{problem} exists: add --overwrite to replace it", 2)
+    check_new(problem, overwrite=overwrite)
     files.write_text(problem, template())
     console.print(f"wrote {problem}; now: widefield solve {problem} --width 1024 --seeds 8 -o run.nc", soft_wrap=True)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from .proportional import Dynamics
     from .trajectory import Trajectory
 
 
@@ -37,8 +38,8 @@ class FileProblem(WidefieldError, ValueError):
 class Stopped(WidefieldError):
     """A solver stopped before its last step; `trajectory` holds everything up to there."""
 
-    def __init__(self, message: str, trajectory: Trajectory) -> None:
-        """Attach the part of the trajectory that was computed."""
+    def __init__(self, message: str, trajectory: Trajectory | Dynamics) -> None:
+        """Attach what was computed."""
         super().__init__(message)
         self.trajectory = trajectory
 

@@ -1,0 +1,36 @@
+"""Deep linear networks whose width, data and dimension are all large: what width, data and depth do to training.
+
+`solve` gives train and test loss of a `LinearNetwork` on a `LinearTask` at any learning rate, without sampling;
+`simulate` trains real networks for the same question; `lr_sweep` says whether learning rates transfer.
+"""
+
+from . import closed_forms, plots, scaling, stability
+from .dynamics import Dynamics, solve, solve_many
+from .long_times import gradient_flow, solve_long
+from .rate_range import suggested_rates
+from .setting import LinearNetwork, LinearTask, Spectrum, power_law
+from .simulation import as_problem, simulate
+from .transfer import RateSweep, largest_stable_rate, lr_sweep, simulated_sweep
+
+__all__ = [
+    "Dynamics",
+    "LinearNetwork",
+    "LinearTask",
+    "RateSweep",
+    "Spectrum",
+    "as_problem",
+    "closed_forms",
+    "gradient_flow",
+    "largest_stable_rate",
+    "lr_sweep",
+    "plots",
+    "power_law",
+    "scaling",
+    "simulate",
+    "simulated_sweep",
+    "solve",
+    "solve_long",
+    "solve_many",
+    "stability",
+    "suggested_rates",
+]

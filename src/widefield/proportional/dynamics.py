@@ -1,0 +1,272 @@
+"""Losses of deep linear networks over time in the proportional limit: `solve` one problem, or many of one form."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import psutil
+import xarray as xr
+from jaxtyping import Float
+from numpy.typing import ArrayLike, NDArray
+
+from .. import check, storage
+from ..errors import Diverged, FileProblem, NotAccurate
+from ..schedules import Schedule
+from ..session import Report, progress_bar
+from . import description
+from .equations import Equations, equations
+from .extrapolation import heun_limit
+from .setting import LinearNetwork, LinearTask, learning_rates
+from .sweep import Curves, sweep
+
+Floats = NDArray[np.float64]
+
+KIND = storage.Kind("solution of the proportional limit", ("network", "task"))
+
+NAMES = ("train_loss", "bias", "width_variance", "data_variance", "test_loss")
+
+_NOTICED = 1e-9
+"""Rounding errors above this fraction of the first loss are worth a warning."""
+
+_SHARE = 0.25
+"""Of the free memory that many problems may take together."""
+
+
+@dataclass(frozen=True, eq=False)
+class Dynamics:
+    """Losses over time; `data` is a dataset over `time` (sum of learning rates) with the coordinate `step`.
+
+        test_loss = bias + width_variance + data_variance + noise, BP25 eq. (13)
+        train_loss
+
+    bias is the error of the predictor averaged over networks and data sets; the variances are what networks and data
+    sets add. What was extrapolated (infinite depth, long times) has an estimate of its error, `<name>_error`.
+
+    With `keep=True` there are two-time functions over (time, time_), of several outputs with the axes output, output_
+    too: error_correlation C_v, train_error_correlation C_D, feature_correlation C_h (layers 0 .. L),
+    gradient_correlation C_g, feature_response R_h and gradient_response R_g (layers 1 .. L, in the units of `chain`)
+    and `memory` M, with which the error of a mode obeys v = w - r - M h^0.
+    """
+
+    data: xr.Dataset
+    network: LinearNetwork
+    task: LinearTask
+
+    @property
+    def test_loss(self) -> Float[Floats, " t"]:
+        """At every time; NaN after divergence."""
+        return np.asarray(self.data["test_loss"].values)
+
+    @property
+    def train_loss(self) -> Float[Floats, " t"]:
+        """At every time; NaN after divergence. Of fresh samples: before they are used."""
+        return np.asarray(self.data["train_loss"].values)
+
+    @property
+    def diverged(self) -> int | None:
+        """The step at which the loss had grown beyond all bounds; None if it did not."""
+        step = int(self.data.attrs["diverged"])
+        return None if step < 0 else step
+
+    def save(self, path: str | Path) -> None:
+        """Write everything to one NetCDF file, atomically."""
+        texts = {"network": description.of_network(self.network), "task": description.of_task(self.task)}
+        storage.write(Path(path), self.data, texts, KIND)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Dynamics:
+        """Read a file written by `save`."""
+        data, texts = storage.read(Path(path), KIND)
+        with description.understanding(path):
+            found = cls(data, description.network(texts["network"]), description.task(texts["task"]))
+        if not ({"test_loss", "train_loss", "time", "step"} <= set(data.variables) and "diverged" in data.attrs):
+            raise FileProblem(f"{path} is damaged: it lacks losses, times or steps")
+        return found
+
+
+def solve(
+    network: LinearNetwork,
+    task: LinearTask,
+    rate: float | Schedule | ArrayLike,
+    steps: int,
+    *,
+    keep: bool = False,
+    layer_steps: int = 8,
+    throw: bool = True,
+    progress: bool | None = None,
+) -> Dynamics:
+    """Train and test loss of gradient descent in the limit, exact at any learning rate.
+
+    >>> found = solve(LinearNetwork(1, width=0.5), LinearTask(), 0.1, 5)
+    >>> [round(float(loss), 9) for loss in found.test_loss[[0, 1, 5]]]
+    [3.0, 1.5012, 0.554754306]
+
+    Args:
+        network: depth, width, richness, skip connections.
+        task: data and noise.
+        rate: learning rate eta, a schedule, or one number for each step; the raw rate is N eta gamma_0^2 times half the
+            gradient of the mean squared error.
+        steps: number of steps; losses are those at steps 0 .. steps.
+        keep: whether all two-time functions are kept.
+        layer_steps: at infinite depth: the coarsest of three grids in layer time, from which the limit is taken.
+        throw: raise `Diverged` if the loss explodes; False returns what there is.
+        progress: True or False for a progress bar, None for one on terminals only.
+    """
+    rates = learning_rates(rate, steps)
+    with progress_bar("proportional limit", progress) as report:
+        found = _solved([network], [task], rates[None], check.integer("layer_steps", layer_steps, least=2), report)
+    time = np.concatenate([[0.0], np.cumsum(rates)])
+    values = {name: part[0] for name, part in found.values.items()}
+    errors = {name: part[0] for name, part in found.errors.items()}
+    step = int(found.diverged[0])
+    data = dataset(time, np.arange(len(time)), values, errors, float(found.noise[0]), -1 if step == len(time) else step)
+    if check.flag("keep", keep):
+        data = data.assign(_two_time(found.curves, len(time)))
+    answer = Dynamics(data, network, task)
+    _warn_of_rounding(found.curves)
+    if throw and answer.diverged is not None:
+        raise Diverged(
+            f"the loss has exploded at step {answer.diverged} (rate = {rates.max():g}); a smaller rate nearly always "
+            "helps, and `largest_stable_rate` finds it",
+            answer,
+        )
+    return answer
+
+
+@dataclass(frozen=True, eq=False)
+class Losses:
+    """Losses of many problems at all times, NaN after divergence."""
+
+    test: Float[Floats, "b t"]
+    train: Float[Floats, "b t"]
+
+
+def solve_many(
+    networks: Sequence[LinearNetwork],
+    tasks: Sequence[LinearTask],
+    rates: Float[Floats, "b t"],
+    report: Report = lambda done, total, loss: None,
+) -> Losses:
+    """Problems of one form (depth, skip connections, centring, kind of training, spectrum), as many at once as fit."""
+    together = equations(networks[:1], tasks[:1], rates[:1], 32)
+    count = max(1, int(_SHARE * psutil.virtual_memory().available / (8 * together.numbers())))
+    starts = range(0, len(networks), count)
+    pieces = []
+    for index, start in enumerate(starts):
+        part = slice(start, start + count)
+
+        def tell(done: int, steps: int, loss: float, index: int = index) -> None:
+            report(index * steps + done, len(starts) * steps, loss)
+
+        pieces.append(_solved(networks[part], tasks[part], rates[part], 8, tell).values)
+    test, train = (np.concatenate([piece[name] for piece in pieces]) for name in ("test_loss", "train_loss"))
+    return Losses(test, train)
+
+
+def dataset(
+    time: Floats,
+    step: NDArray[np.int64] | Floats,
+    values: dict[str, Floats],
+    errors: dict[str, Floats],
+    noise: float,
+    diverged: int,
+) -> xr.Dataset:
+    """The losses of one problem with names."""
+    named = {**values, **{f"{name}_error": error for name, error in errors.items()}}
+    return xr.Dataset(
+        {**{name: ("time", value) for name, value in named.items()}, "noise": ((), noise)},
+        coords={"time": time, "step": ("time", step)},
+        attrs={"diverged": diverged},
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Solved:
+    """Every loss of many problems, (problems, times), an estimate of errors where there is one, and the last pass."""
+
+    values: dict[str, Floats]
+    errors: dict[str, Floats]
+    noise: Floats
+    diverged: NDArray[np.int64]
+    curves: Curves
+
+
+def _solved(
+    networks: Sequence[LinearNetwork],
+    tasks: Sequence[LinearTask],
+    rates: Float[Floats, "b t"],
+    layer_steps: int,
+    report: Report,
+) -> _Solved:
+    """One pass, or three and their limit at infinite depth."""
+    grids = [layer_steps << level for level in range(3)] if math.isinf(networks[0].hidden_layers) else [layer_steps]
+    found = []
+    for index, grid in enumerate(grids):
+        together = equations(networks, tasks, rates, grid)
+        _check_memory(together)
+
+        def tell(done: int, steps: int, loss: float, index: int = index) -> None:
+            report(index * steps + done, len(grids) * steps, loss)
+
+        found.append(sweep(together, tell))
+    last = found[-1]
+    if len(found) == 1:
+        return _Solved(_losses(last), {}, last.noise, last.diverged, last)
+    limits = {name: heun_limit([_losses(curves)[name] for curves in found]) for name in NAMES}
+    values, errors = ({name: pair[k] for name, pair in limits.items()} for k in (0, 1))
+    return _Solved(values, errors, last.noise, last.diverged, last)
+
+
+def _losses(curves: Curves) -> dict[str, Floats]:
+    parts = (curves.train, curves.bias, curves.width_variance, curves.data_variance, curves.test)
+    return dict(zip(NAMES, parts, strict=True))
+
+
+def _warn_of_rounding(curves: Curves) -> None:
+    """Errors in directions that the target does not use grow at rates too large for them, if only from rounding."""
+    rounding = float(np.nanmax(curves.rounding[0]))
+    if rounding > _NOTICED * curves.test[0, 0]:
+        warnings.warn(
+            f"training is unstable against small perturbations: rounding errors have grown to {rounding:.1e} in the "
+            "test loss, and networks of finite width would diverge; use a smaller rate",
+            NotAccurate,
+            stacklevel=3,
+        )
+
+
+def _check_memory(together: Equations) -> None:
+    needed = 8 * together.numbers() * together.problems
+    check.memory("matrices over all times", needed, "use fewer steps, or `solve_long`")
+
+
+def _two_time(curves: Curves, times: int) -> dict[str, tuple[tuple[str, ...], Floats]]:
+    """Every order parameter, with its axes."""
+    layers, block = curves.chain.layers, curves.block
+    noise = np.tile(np.eye(block.outputs), (times, times)) * block.sigma2[0]
+    matrices = {
+        "error_correlation": block.noisy[0] - noise,
+        "train_error_correlation": block.D[0],
+        "memory": block.M[0],
+    }
+    stacks = {
+        "feature_correlation": [curves.chain.inputs[0], *(layer.features[0] for layer in layers)],
+        "gradient_correlation": [layer.gradients[0] for layer in layers],
+        "feature_response": [layer.from_right[0] for layer in layers],
+        "gradient_response": [layer.back[0] for layer in layers],
+    }
+    names = {"feature_correlation": "input_or_layer"}
+    found = {name: _named((), value, times) for name, value in matrices.items()}
+    return found | {name: _named((names.get(name, "layer"),), np.stack(value), times) for name, value in stacks.items()}
+
+
+def _named(lead: tuple[str, ...], value: Floats, times: int) -> tuple[tuple[str, ...], Floats]:
+    outputs = value.shape[-1] // times
+    if outputs == 1:
+        return (*lead, "time", "time_"), value
+    shape = (*value.shape[:-2], times, outputs, times, outputs)
+    return (*lead, "time", "output", "time_", "output_"), value.reshape(shape)

@@ -1,0 +1,167 @@
+"""Many small steps, or gradient flow, from a few coarse solutions.
+
+At a fixed training time s = eta t the solution is analytic in eta, so that solutions with coarse steps, extrapolated to
+the rate wanted, take the place of T^3 operations. The work does not depend on the number of steps any more.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import check
+from ..errors import Diverged, InvalidInput, NotAccurate
+from ..session import progress_bar
+from .dynamics import NAMES, Dynamics, dataset, solve
+from .extrapolation import best_polynomial
+from .setting import LinearNetwork, LinearTask, learning_rates
+
+Floats = NDArray[np.float64]
+
+_REFINEMENTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+_MOST = 1600
+"""Steps of the finest solution."""
+
+_COMPARED = [NAMES.index("test_loss"), NAMES.index("train_loss")]
+"""Losses whose errors must be within the tolerance."""
+
+_FEW = 9
+"""All steps are taken at once if every interval has fewer: extrapolation would cost more."""
+
+
+def solve_long(
+    network: LinearNetwork,
+    task: LinearTask,
+    rate: float,
+    steps: int,
+    *,
+    tolerance: float = 1e-6,
+    times: int = 25,
+    progress: bool | None = None,
+) -> Dynamics:
+    """Losses of many steps at `times` + 1 equally spaced times, extrapolated from fewer and larger steps.
+
+    Solutions with times x 1, 2, 3, 4, 6, .. steps are extrapolated to the learning rate until the estimated error is
+    less than `tolerance` times the largest loss; it is returned as `<name>_error`. Rates at which coarse solutions
+    diverge are left out. All steps are taken if they are few, or if the next coarse solution has two thirds of them.
+
+    Args:
+        network, task: see `solve`.
+        rate: one learning rate for all steps.
+        steps: how many of them; with `rate` this gives the training time rate * steps.
+        tolerance: relative to the largest loss.
+        times: number of intervals at whose ends losses are given.
+        progress: of every solution; None shows it on terminals only.
+    """
+    count = check.integer("steps", steps, least=1)
+    eta = check.number("rate", rate, above=0.0)
+    learning_rates(eta, count)
+    return _extrapolated(network, task, eta * count, eta, tolerance, times, progress)
+
+
+def gradient_flow(
+    network: LinearNetwork,
+    task: LinearTask,
+    time: float,
+    *,
+    tolerance: float = 1e-6,
+    times: int = 25,
+    progress: bool | None = None,
+) -> Dynamics:
+    """Losses of gradient flow up to a training time: the limit of `solve_long` with eta -> 0."""
+    if task.online:
+        raise InvalidInput("batch: with fresh samples in every step the limit of small steps is that of the population")
+    return _extrapolated(network, task, check.number("time", time, above=0.0), 0.0, tolerance, times, progress)
+
+
+def _extrapolated(
+    network: LinearNetwork,
+    task: LinearTask,
+    time: float,
+    eta: float,
+    tolerance: float,
+    times: int,
+    progress: bool | None,
+) -> Dynamics:
+    intervals = check.integer("times", times, least=1)
+    accuracy = check.number("tolerance", tolerance, above=0.0)
+    coarse: list[_Coarse] = []
+    with progress_bar("proportional limit", progress) as report:
+        for index, refinement in enumerate(_REFINEMENTS):
+            steps = intervals * refinement
+            if eta > 0 and time / eta < max(1.5 * steps, _FEW * intervals) * (1 - 1e-9):
+                return _exact(network, task, eta, round(time / eta), intervals)
+            if steps > _MOST:
+                break
+            found = _coarse(network, task, time, steps, refinement)
+            if found is None:
+                continue
+            coarse.append(found)
+            report(index, len(_REFINEMENTS), float(found.losses[_COMPARED[0], -1]))
+            if len(coarse) < 3:
+                continue
+            values, errors = _limit(coarse, eta)
+            if float((errors[_COMPARED] / np.abs(values[_COMPARED]).max(axis=1, keepdims=True)).max()) < accuracy:
+                return _answer(network, task, time, eta, values, errors + coarse[-1].errors)
+    if len(coarse) < 2:
+        raise InvalidInput(
+            f"time = {time:g}: even {_MOST} steps diverge (rate = {time / _MOST:.3g}); the problem is too stiff, "
+            "use a shorter time"
+        )
+    values, errors = _limit(coarse, eta)
+    warnings.warn(
+        f"losses at small steps are known to {float(errors[_COMPARED[0]].max()):.1e} only (tolerance = {accuracy:g})",
+        NotAccurate,
+        stacklevel=4,
+    )
+    return _answer(network, task, time, eta, values, errors + coarse[-1].errors)
+
+
+@dataclass(frozen=True, eq=False)
+class _Coarse:
+    """Losses (names, times) of one solution with few steps, and their errors at infinite depth, otherwise 0."""
+
+    rate: float
+    losses: Floats
+    errors: Floats
+
+
+def _coarse(network: LinearNetwork, task: LinearTask, time: float, steps: int, every: int) -> _Coarse | None:
+    """A solution at the common times; None if its steps are too large to be stable."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", NotAccurate)
+            data = solve(network, task, time / steps, steps, progress=False).data
+    except (Diverged, NotAccurate):
+        return None
+    losses = np.stack([data[name].values[::every] for name in NAMES])
+    errors = np.zeros_like(losses)
+    if f"{NAMES[0]}_error" in data:
+        errors = np.stack([data[f"{name}_error"].values[::every] for name in NAMES])
+    return _Coarse(time / steps, losses, errors)
+
+
+def _limit(coarse: list[_Coarse], eta: float) -> tuple[Floats, Floats]:
+    """Every loss at the rate wanted, and the error of the extrapolation; the same polynomial for all of them."""
+    size = np.full((len(NAMES), 1), np.inf)
+    size[_COMPARED] = np.abs(coarse[-1].losses[_COMPARED]).max(axis=1, keepdims=True)
+    return best_polynomial([c.rate for c in coarse], [c.losses for c in coarse], eta, size)
+
+
+def _answer(
+    network: LinearNetwork, task: LinearTask, time: float, eta: float, values: Floats, errors: Floats
+) -> Dynamics:
+    times = np.linspace(0.0, time, values.shape[1])
+    outputs = task.gram.shape[1]
+    step = times / eta if eta else np.full(len(times), np.inf)
+    losses, unsure = (dict(zip(NAMES, part, strict=True)) for part in (values, errors))
+    return Dynamics(dataset(times, step, losses, unsure, outputs * task.noise**2, -1), network, task)
+
+
+def _exact(network: LinearNetwork, task: LinearTask, eta: float, steps: int, intervals: int) -> Dynamics:
+    found = solve(network, task, eta, steps, progress=False)
+    kept = np.unique(np.linspace(0, steps, intervals + 1).round().astype(np.int64))
+    return Dynamics(found.data.isel(time=kept), network, task)

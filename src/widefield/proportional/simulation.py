@@ -1,0 +1,250 @@
+"""Real networks of finite size for the same questions: `simulate` draws many and averages.
+
+Training is written in the vectors of BP25 eqs. (4)-(5), with a column for every output: v errors of the predictor,
+Delta errors on samples, h^0 their gradient, h^l and g^l forward and backward fields. `as_problem` describes what fits
+as a problem that every other theory of the package can answer.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike, NDArray
+
+from .. import check
+from ..data import Data
+from ..errors import InvalidInput
+from ..losses import SquaredError
+from ..network import MLP
+from ..optimisers import SGD
+from ..problem import Problem
+from ..schedules import Schedule
+from ..session import progress_bar
+from .dynamics import Dynamics, dataset
+from .setting import LinearNetwork, LinearTask, learning_rates
+
+Floats = NDArray[np.float64]
+
+_NUMBERS = 2**21
+"""Of all networks that are trained side by side: more leave the cache and gain nothing."""
+
+
+def simulate(
+    network: LinearNetwork,
+    task: LinearTask,
+    rate: float | Schedule | ArrayLike,
+    steps: int,
+    *,
+    dimension: int = 256,
+    networks: int = 16,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> Dynamics:
+    """Train networks with their own data sets; mean losses and their standard errors.
+
+    The test loss is that of the population, |v|^2 / D + sigma^2, not of a sample.
+
+    Args:
+        network, task, rate, steps: as in `solve`.
+        dimension: D; with a spectrum it is the number of modes, and not asked for.
+        networks: how many, at least 2.
+        seed: of all of them.
+        progress: True or False for a progress bar, None for one on terminals only.
+    """
+    sizes = Sizes.of(network, task, check.integer("dimension", dimension, least=1))
+    rates, count = learning_rates(rate, steps), check.integer("networks", networks, least=2)
+    start = check.integer("seed", seed)
+    together = max(1, min(count, _NUMBERS // sizes.numbers))
+    found = []
+    with progress_bar("networks", progress) as report, np.errstate(over="ignore", invalid="ignore"):
+        for first in range(0, count, together):
+            drawn = np.random.default_rng([start, first])
+            group = Networks(network, task, sizes, min(together, count - first), drawn)
+            found.append(group.train(rates))
+            report(first + together, count, float(found[-1][0, :, -1].mean()))
+        losses = np.concatenate(found, axis=1)
+        mean, error = losses.mean(axis=1), losses.std(axis=1, ddof=1) / math.sqrt(count)
+    names = ("test_loss", "train_loss")
+    time = np.concatenate([[0.0], np.cumsum(rates)])
+    blown = np.nonzero(~np.isfinite(mean[0]))[0]
+    data = dataset(
+        time,
+        np.arange(len(time)),
+        dict(zip(names, mean, strict=True)),
+        dict(zip(names, error, strict=True)),
+        sizes.outputs * task.noise**2,
+        int(blown[0]) if len(blown) else -1,
+    )
+    return Dynamics(data, network, task)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Neurons of every hidden layer, dimension, samples (0: none are drawn) and outputs of real networks."""
+
+    widths: tuple[int, ...]
+    dimension: int
+    samples: int
+    outputs: int
+
+    @classmethod
+    def of(cls, network: LinearNetwork, task: LinearTask, dimension: int) -> Sizes:
+        """Round all ratios; none may be infinite or round to nothing."""
+        if math.isinf(network.hidden_layers) or math.isinf(network.widths[-1]):
+            raise InvalidInput("width and hidden_layers of simulated networks must be finite")
+        modes = task.modes
+        scale = dimension if task.spectrum is None else 1
+        if task.spectrum is not None:
+            dimension = round(float(modes.multiplicities.sum()))
+        seen = task.batch if task.online else task.samples
+        samples = 0 if math.isinf(seen) else round(seen * scale)
+        widths = tuple(round(width * scale) for width in network.widths)
+        if min(widths) < 1 or (samples < 1 and math.isfinite(seen)):
+            raise InvalidInput(
+                f"dimension = {dimension} is too small: there would be {widths} neurons and {samples} samples"
+            )
+        return cls(widths, dimension, samples, task.gram.shape[1])
+
+    @property
+    def numbers(self) -> int:
+        """Weights and data of one network."""
+        layers = zip((self.dimension, *self.widths), (*self.widths, self.outputs), strict=True)
+        return sum(rows * columns for rows, columns in layers) + self.samples * self.dimension
+
+
+class Networks:
+    """Networks trained side by side: weights[l] is (networks, N_{l+1}, N_l), fields are (networks, N, outputs)."""
+
+    def __init__(
+        self, network: LinearNetwork, task: LinearTask, sizes: Sizes, count: int, drawn: np.random.Generator
+    ) -> None:
+        self.network, self.task, self.sizes, self.count, self.drawn = network, task, sizes, count, drawn
+        modes, isotropic = task.modes, task.spectrum is None
+        repeats = np.array([sizes.dimension]) if isotropic else modes.multiplicities.round().astype(np.int64)
+        self.scale = math.sqrt(sizes.dimension) if isotropic else 1.0
+        self.eigenvalues = np.repeat(modes.eigenvalues, repeats)[:, None]
+        self.target = _targets(task, repeats)
+        ends = (sizes.dimension, *sizes.widths, sizes.outputs)
+        self.weights = [drawn.standard_normal((count, n, m)) for m, n in pairwise(ends)]
+        self.roots = [self.scale, *(math.sqrt(n) for n in sizes.widths[:-1])]
+        self.data = self._draw() if sizes.samples and not task.online else None
+        self.start: Floats = np.zeros(1)
+        if network.centred:
+            self.start = self.target - self.errors()
+
+    def train(self, rates: Float[Floats, " t"]) -> Float[Floats, "2 n t"]:
+        """Test and train losses before every step and after the last one."""
+        found = np.empty((2, self.count, len(rates) + 1))
+        for step in range(len(rates) + 1):
+            backward = self._backward()
+            v = self.errors(backward[0])
+            gradient, train = self._gradient(v)
+            error = np.sum(self.eigenvalues * v**2, axis=(1, 2)) / self.scale**2
+            found[0, :, step] = error + self.sizes.outputs * self.task.noise**2
+            found[1, :, step] = found[0, :, step] if train is None else train
+            if step < len(rates):
+                self._update(backward, gradient, rates[step])
+        return found
+
+    def _draw(self) -> tuple[Float[Floats, "n p d"], Float[Floats, "n p c"]]:
+        """Inputs and label noise."""
+        sizes = self.sizes
+        x = self.drawn.standard_normal((self.count, sizes.samples, sizes.dimension))
+        if self.task.spectrum is not None:
+            x *= np.sqrt(self.eigenvalues[:, 0])
+        return x, self.task.noise * self.drawn.standard_normal((self.count, sizes.samples, sizes.outputs))
+
+    def _backward(self) -> list[Float[Floats, "n m c"]]:
+        """g^1 .. g^L."""
+        fields = [self.weights[-1].swapaxes(1, 2)]
+        for matrix, root in zip(self.weights[-2:0:-1], self.roots[:0:-1], strict=True):
+            through = matrix.swapaxes(1, 2) @ fields[0] / root
+            fields.insert(0, self._past(fields[0], through))
+        return fields
+
+    def _past(self, field: Floats, through: Floats) -> Floats:
+        """What leaves a hidden layer: with a skip connection the field and its branch."""
+        return through if self.network.branch is None else field + self.network.beta * through
+
+    def errors(self, g: Float[Floats, "n m c"] | None = None) -> Float[Floats, "n d c"]:
+        """v = w_* - s W^0' g^1 / (N gamma), plus what is subtracted at the start."""
+        g = self._backward()[0] if g is None else g
+        factor = self.scale / (self.sizes.widths[-1] * self.network.gamma)
+        return np.asarray(self.target - factor * (self.weights[0].swapaxes(1, 2) @ g) + self.start)
+
+    def _gradient(self, v: Float[Floats, "n d c"]) -> tuple[Float[Floats, "n d c"], Float[Floats, " n"] | None]:
+        """h^0, and the loss on the samples it was made from."""
+        data = self._draw() if self.task.online else self.data
+        if data is None:
+            return self.eigenvalues * v, None
+        x, noise = data
+        delta = x @ v / self.scale + noise
+        return self.scale / x.shape[1] * (x.swapaxes(1, 2) @ delta), np.sum(delta**2, axis=(1, 2)) / x.shape[1]
+
+    def _update(self, backward: list[Floats], h: Float[Floats, "n d c"], rate: float) -> None:
+        """W^l += eta gamma beta g^{l+1} h^l' / sqrt N_l, the first without beta."""
+        step = rate * self.network.gamma
+        for index, (matrix, g, root) in enumerate(zip(self.weights[:-1], backward, self.roots, strict=True)):
+            through, past = matrix @ h / root, h
+            branch = self.network.beta if index else 1.0
+            matrix += (step * branch / root * g) @ past.swapaxes(1, 2)
+            h = self._past(h, through) if index else through
+        self.weights[-1] += step * h.swapaxes(1, 2)
+
+
+def _targets(task: LinearTask, repeats: NDArray[np.int64]) -> Floats:
+    """Coefficients (dimension, outputs) with exactly the inner products asked for."""
+    outputs = task.gram.shape[1]
+    if task.spectrum is not None:
+        squares = task.spectrum.target
+        return np.repeat(squares if squares.ndim == 2 else np.sqrt(squares)[:, None], repeats, axis=0)
+    values, vectors = np.linalg.eigh(task.gram[0])
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    dimension = int(repeats[0])
+    if dimension < outputs:
+        raise InvalidInput(f"dimension = {dimension} must be at least the number of outputs, {outputs}")
+    # Orthogonal directions with |e|^2 = D; any will do, for inputs and weights know no direction.
+    directions = np.zeros((dimension, outputs))
+    for output in range(outputs):
+        directions[output::outputs, output] = 1.0
+    directions *= np.sqrt(dimension / directions.sum(axis=0))
+    return np.asarray(directions @ root.T)
+
+
+def as_problem(
+    network: LinearNetwork,
+    task: LinearTask,
+    rate: float,
+    steps: int,
+    *,
+    dimension: int = 256,
+    test_samples: int = 1000,
+    seed: int = 0,
+) -> tuple[Problem, int]:
+    """One data set as a `Problem` for the other theories, and the width to ask `FiniteWidth` for.
+
+    For networks without skip connections on a fixed training set with isotropic inputs. Inputs are multiplied by
+    sqrt D, because the first layer of a `Problem` divides by it; its losses are half of ours.
+    """
+    if network.branch is not None or task.spectrum is not None or math.isinf(task.samples):
+        raise InvalidInput("a problem needs a fixed training set, isotropic inputs and no skip connections")
+    sizes = Sizes.of(network, task, check.integer("dimension", dimension, least=1))
+    draws = np.random.default_rng(check.integer("seed", seed))
+    count = sizes.samples + check.integer("test_samples", test_samples)
+    x = draws.standard_normal((count, sizes.dimension))
+    targets = _targets(task, np.array([sizes.dimension])) / math.sqrt(sizes.dimension)
+    y = x @ targets + task.noise * draws.standard_normal((count, sizes.outputs))
+    x, train = x * math.sqrt(sizes.dimension), sizes.samples
+    data = Data(x[:train], y[:train], x[train:], y[train:]) if test_samples else Data(x, y)
+    ratios = tuple(n / sizes.widths[-1] for n in sizes.widths)
+    problem = Problem(
+        network=MLP(int(network.hidden_layers), "linear", network.gamma, width_ratios=ratios, centred=network.centred),
+        data=data,
+        loss=SquaredError("mean"),
+        optimiser=SGD(check.number("rate", rate, above=0.0), steps),
+    )
+    return problem, sizes.widths[-1]
