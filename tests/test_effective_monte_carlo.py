@@ -72,7 +72,10 @@ def notices(found, vertex, four_point):
     assert found["metric"].resolution < 0.005
 
 
-@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize(
+    "activation",
+    ["tanh", "relu", "gelu", *(pytest.param(n, marks=pytest.mark.slow) for n in ("swish", "sin", "linear"))],
+)
 def test_every_activation_through_depth(activation):
     """Two inputs, eight layers: a vertex that is off by a tenth would show."""
     network, x = critical(activation, 8, TWO)
@@ -81,7 +84,7 @@ def test_every_activation_through_depth(activation):
     assert 4 * found["vertex"].resolution < 0.1
 
 
-@pytest.mark.parametrize("activation", ["tanh", "gelu"])
+@pytest.mark.parametrize("activation", ["tanh", pytest.param("gelu", marks=pytest.mark.slow)])
 def test_weights_of_some_activations(activation):
     network, x = critical(activation, 4, TWO)
     found = monte_carlo.check(network, x, (24, 32, 24), draws=12_000, seed=2, explicit=True)

@@ -97,6 +97,7 @@ VARIANTS = {
 COVERED = (
     "plain, L = 1",
     "plain, L = 5",
+    "Langevin noise, direct feedback alignment",
     "feedback alignment, rho = 0",
     "feedback alignment, rho = 1",
     "Langevin noise",
@@ -175,7 +176,7 @@ DEEP = {
 }
 
 
-@pytest.mark.parametrize("rule", DEEP)
+@pytest.mark.parametrize("rule", ["gd", *(pytest.param(n, marks=pytest.mark.slow) for n in ("fa", "dfa")), "hebb"])
 def test_two_hidden_tanh_layers_against_quadrature(rule):
     """One sample, every kernel; the quadrature is good to 1e-4 here."""
     expected = particle_reference.deep_single_point(

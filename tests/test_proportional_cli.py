@@ -492,7 +492,7 @@ def test_snippets_of_the_page_run(tmp_path, monkeypatch):
     for block in blocks("python"):
         exec(block, scope)
     assert scope["theory"].test_loss.shape == (41,)
-    assert scope["sweep"].verdict.startswith("it settles")
+    assert scope["sweep"].verdict.startswith("it transfers")
     assert not scope["sweep"].at_edge.any()
     assert (tmp_path / "run.nc").exists()
 
