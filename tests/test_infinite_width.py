@@ -97,6 +97,7 @@ VARIANTS = {
 COVERED = (
     "plain, L = 1",
     "plain, L = 5",
+    "feedback alignment, rho = 0.5",
     "Langevin noise, direct feedback alignment",
     "feedback alignment, rho = 0",
     "feedback alignment, rho = 1",
