@@ -274,8 +274,9 @@ def test_agrees_with_the_causal_solver(activation, layers, rule):
     for name in ("outputs", *KERNELS, "ntk"):
         agrees(data, name, causal[name].values, causal[f"{name}_error"].values, BIAS[activation])
     # Wide error bars would agree with anything; those of outputs are widest where they have hardly begun to grow.
+    wider = 2 if rule == "hebb" else 1  # which feeds on itself, errors included
     for name, most in (("outputs", 0.035), ("feature_kernel", 0.03), ("ntk", 0.05)):
-        assert relative(data[f"{name}_error"].values + causal[name].values, causal[name].values) < most, name
+        assert relative(data[f"{name}_error"].values + causal[name].values, causal[name].values) < wider * most, name
 
 
 @STALLS
