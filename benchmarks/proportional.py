@@ -16,6 +16,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -174,7 +175,7 @@ def long(steps: list[int]) -> None:
     made = table(f"T = {T}: all steps over extrapolation", "problem", "tolerance", "true error", "claimed", "ratio")
     for name, (network, task, duration) in problems.items():
         exact = solve(network, task, duration / T, T, progress=False)
-        whole = seconds(lambda n=network, t=task, s=duration: solve(n, t, s / T, T, progress=False))  # type: ignore[misc]
+        whole = seconds(partial(solve, network, task, duration / T, T, progress=False))
         for tolerance in (1e-4, 1e-6, 1e-8):
             began = time.process_time()
             found = solve_long(network, task, duration / T, T, tolerance=tolerance, progress=False)
@@ -197,8 +198,8 @@ def many(steps: list[int]) -> None:
     made = table("33 learning rates, L = 3", "T", "together", "one by one", "ratio")
     for T in (20, 100):
         grid = np.tile(rates[:, None], (1, T))
-        whole = min(seconds(lambda g=grid: solve_many([network] * 33, [TASK] * 33, g)) for _ in range(3))  # type: ignore[misc]
-        alone = seconds(lambda T=T: [solve(network, TASK, rate, T, progress=False) for rate in rates])  # type: ignore[misc]
+        whole = min(seconds(partial(solve_many, [network] * 33, [TASK] * 33, grid)) for _ in range(3))
+        alone = sum(seconds(partial(solve, network, TASK, rate, T, progress=False)) for rate in rates)
         made.add_row(str(T), f"{whole:.2f} s", f"{alone:.2f} s", f"{alone / whole:.1f}")
     console.print(made)
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from widefield.errors import InvalidInput
+from widefield.errors import Interrupted, InvalidInput
 from widefield.proportional import (
     LinearNetwork,
     LinearTask,
@@ -13,6 +13,7 @@ from widefield.proportional import (
     lr_sweep,
     simulated_sweep,
     solve_many,
+    transfer,
 )
 from widefield.proportional.closed_forms import two_layer_losses
 from widefield.proportional.stability import lazy_limit, rich_limit
@@ -175,6 +176,30 @@ def test_first_failure_over_widths():
         network = LinearNetwork(2, width, 4.0, "ntk")
         found = largest_stable_rate(network, LinearTask(), 99, reduction=1e-3, low=0.03, high=1.6)
         assert found == pytest.approx(limit, rel=0.05)
+
+
+def test_interrupted_sweeps_keep_what_there_is(monkeypatch):
+    rates = np.geomspace(0.02, 0.2, 4)
+    run, calls = transfer.simulate, []
+
+    def interrupted(*arguments, **options):
+        calls.append(arguments)
+        found = run(*arguments, **options)
+        if len(calls) == 6:
+            raise Interrupted("interrupted", found)
+        return found
+
+    monkeypatch.setattr(transfer, "simulate", interrupted)
+    with pytest.raises(Interrupted, match=r"width 2, rate 0\.0431") as caught:
+        simulated_sweep(LinearNetwork(1, 1.0), LinearTask(), rates, 4, widths=(1, 2), dimension=12, seeds=3)
+    losses = caught.value.trajectory.data.loss.values
+    assert np.isfinite(losses[0]).all()
+    assert np.isfinite(losses[1]).tolist() == [True, False, False, False]
+
+
+def test_progress_of_searches(capsys):
+    largest_stable_rate(LinearNetwork(1, INF, 1e-5), LinearTask(), 20, progress=True)
+    assert "20/20 steps" in capsys.readouterr().err
 
 
 def test_verdict_when_the_optimum_is_not_in_range():

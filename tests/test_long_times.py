@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from widefield.proportional import LinearNetwork, LinearTask, gradient_flow, power_law, solve, solve_long
+from widefield.errors import NotAccurate
+from widefield.proportional import LinearNetwork, LinearTask, gradient_flow, long_times, power_law, solve, solve_long
 from widefield.proportional.closed_forms import two_layer_flow
 from widefield.proportional.equations import equations
 from widefield.proportional.extrapolation import best_polynomial
@@ -93,3 +94,21 @@ def _collect(things, bases):
             _collect(thing, bases)
         elif type(thing).__module__.startswith("widefield.proportional"):
             _collect(vars(thing).values(), bases)
+
+
+def test_many_small_steps():
+    network, task = LinearNetwork(2, 1.0, 2.0), LinearTask(samples=2.0)
+    exact = solve(network, task, 0.15 / 24, 240).test_loss[::12]
+    found = solve_long(network, task, 0.15 / 24, 240, times=20, tolerance=1e-5)
+    error = np.abs(found.test_loss - exact)
+    assert error.max() < 1e-5 * exact.max()
+    assert error.max() < found.data.test_loss_error.values.max() < 30 * error.max()
+    np.testing.assert_allclose(found.data.step, np.arange(21) * 12.0, rtol=1e-12)
+    few = solve_long(network, task, 0.05, 30, times=10)
+    np.testing.assert_allclose(few.test_loss, solve(network, task, 0.05, 30).test_loss[::3], rtol=1e-13)
+
+
+def test_many_small_steps_say_when_they_are_not_accurate(monkeypatch):
+    monkeypatch.setattr(long_times, "_MOST", 60)
+    with pytest.warns(NotAccurate, match="tolerance"):
+        solve_long(LinearNetwork(1, 1.0), LinearTask(), 1e-4, 20000, times=10, tolerance=1e-15)

@@ -1,4 +1,4 @@
-"""The proportional limit as a user meets it: commands, files, figures, sentences."""
+"""The proportional limit on the command line, and its sentences."""
 
 import math
 import re
@@ -8,23 +8,19 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-import xarray as xr
 
 import widefield as wf
 from widefield import cli
-from widefield.errors import FileProblem, InvalidInput
+from widefield.errors import Interrupted
 from widefield.proportional import (
     Dynamics,
     LinearNetwork,
     LinearTask,
     RateSweep,
     Spectrum,
-    gradient_flow,
     lr_sweep,
-    plots,
     power_law,
     simulate,
-    simulated_sweep,
     solve,
     solve_long,
     suggested_rates,
@@ -61,192 +57,6 @@ def run(monkeypatch, *arguments):
 def close_figures():
     yield
     plt.close("all")
-
-
-def assert_same_data(one, other):
-    assert set(one.variables) == set(other.variables)
-    for name, value in one.variables.items():
-        assert value.dims == other.variables[name].dims
-        assert value.dtype == other.variables[name].dtype
-        np.testing.assert_array_equal(value.values, other.variables[name].values)
-    assert one.attrs.items() <= other.attrs.items()
-
-
-# Equality, without which a round trip means nothing
-
-
-def test_tasks_are_equal_if_their_contents_are():
-    for name, task in TASKS.items():
-        equal = [other for other in TASKS if TASKS[other] == task]
-        assert equal == [name]
-    assert LinearTask(target=GRAM.copy()) == LinearTask(target=GRAM)
-    assert hash(LinearTask(target=GRAM.copy())) == hash(LinearTask(target=GRAM))
-    assert power_law(1.5, 0.5, 9) == power_law(1.5, 0.5, 9) != power_law(1.5, 0.6, 9)
-    assert LinearTask() != "a task"
-
-
-# Files
-
-
-@pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
-def test_networks_come_back_as_they_were(network, tmp_path):
-    answer = solve(network, LinearTask(), 0.01, 3)
-    answer.save(tmp_path / "run.nc")
-    again = Dynamics.load(tmp_path / "run.nc")
-    assert (again.network, again.task) == (network, LinearTask())
-    assert_same_data(answer.data, again.data)
-
-
-@pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
-def test_tasks_come_back_as_they_were(task, tmp_path):
-    answer = solve(LinearNetwork(1, 20.0), task, 0.01, 3)
-    answer.save(tmp_path / "run.nc")
-    again = Dynamics.load(tmp_path / "run.nc")
-    assert (again.network, again.task) == (LinearNetwork(1, 20.0), task)
-    assert_same_data(answer.data, again.data)
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        lambda: solve(LinearNetwork(2, 1.0), LinearTask(target=GRAM), 0.05, 4, keep=True),
-        lambda: solve(LinearNetwork(2, 1.0), LinearTask(), 3.0, 9, throw=False),
-        lambda: gradient_flow(LinearNetwork(1, 1.0), LinearTask(), 0.5, times=3),
-        lambda: simulate(LinearNetwork(2, 1.0), LinearTask(batch=1.0), 0.05, 3, dimension=4, networks=3),
-    ],
-    ids=["two-time functions", "diverged", "flow", "networks"],
-)
-def test_all_kinds_of_answers_come_back(answer, tmp_path):
-    answer = answer()
-    answer.save(tmp_path / "run.nc")
-    again = Dynamics.load(str(tmp_path / "run.nc"))
-    assert_same_data(answer.data, again.data)
-    assert again.diverged == answer.diverged
-
-
-def small_sweep(parameterisation="mean-field", **options):
-    widths = (0.5, 2, math.inf)
-    network = LinearNetwork(2, 1.0, 2.0, parameterisation)
-    return lr_sweep(network, LinearTask(samples=3.0), np.geomspace(0.01, 0.5, 7), 9, widths=widths, **options)
-
-
-def test_sweeps_come_back_as_they_were(tmp_path):
-    sweep = small_sweep()
-    sweep.save(tmp_path / "sweep.nc")
-    again = RateSweep.load(tmp_path / "sweep.nc")
-    assert (again.networks, again.task, again.over) == (sweep.networks, sweep.task, sweep.over)
-    assert_same_data(sweep.data, again.data)
-    assert again.verdict == sweep.verdict
-    np.testing.assert_array_equal(again.largest, sweep.largest)
-
-
-def test_files_of_another_kind_or_damaged_are_named(tmp_path):
-    run_file, sweep_file, text = tmp_path / "run.nc", tmp_path / "sweep.nc", tmp_path / "text.nc"
-    solve(LinearNetwork(1), LinearTask(), 0.1, 3).save(run_file)
-    small_sweep().save(sweep_file)
-    text.write_text("no data")
-    with pytest.raises(FileProblem, match="not a learning-rate sweep saved by widefield; it holds a solution"):
-        RateSweep.load(run_file)
-    with pytest.raises(FileProblem, match="it holds a learning-rate sweep"):
-        Dynamics.load(sweep_file)
-    with pytest.raises(FileProblem, match="not a trajectory"):
-        wf.Trajectory.load(run_file)
-    with pytest.raises(FileProblem, match="cannot be read as NetCDF"):
-        Dynamics.load(text)
-    with pytest.raises(FileProblem, match="there is no file"):
-        Dynamics.load(tmp_path / "none.nc")
-    with pytest.raises(FileProblem, match="does not exist"):
-        small_sweep().save(tmp_path / "none" / "sweep.nc")
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda data: data.drop_vars("_task"), "lacks its task"),
-        (lambda data: data.drop_vars("test_loss"), "lacks losses"),
-        (lambda data: data.assign(_network=((), "hidden_layers = 0")), "hidden_layers = 0"),
-        (lambda data: data.assign(_network=((), "depth = 3")), "cannot be understood"),
-        (lambda data: data.assign(_task=((), "samples = ")), "cannot be understood"),
-        (lambda data: data.assign_attrs(schema=99), "please upgrade"),
-    ],
-)
-def test_damage_inside_is_named(change, message, tmp_path):
-    solve(LinearNetwork(1), LinearTask(), 0.1, 3).save(tmp_path / "run.nc")
-    with xr.open_dataset(tmp_path / "run.nc", engine="h5netcdf") as opened:
-        data = opened.load()
-    change(data).to_netcdf(tmp_path / "changed.nc", engine="h5netcdf")
-    with pytest.raises(FileProblem, match=message):
-        Dynamics.load(tmp_path / "changed.nc")
-
-
-# Figures
-
-
-def labels(axes):
-    return [text.get_text() for text in axes.get_legend().get_texts()]
-
-
-def test_loss_plot():
-    task = LinearTask(samples=2.0, noise=0.5)
-    answers = [solve(LinearNetwork(2, nu), task, 0.05, 10) for nu in (0.5, 2.0)]
-    networks = simulate(answers[0].network, task, 0.05, 10, dimension=10, networks=4)
-    axes = plots.loss_plot(*answers, simulated=networks)
-    assert axes.get_yscale() == "log"
-    assert axes.get_xlabel()
-    assert axes.get_ylabel()
-    assert labels(axes) == [r"$\nu$ = 0.5", r"$\nu$ = 2", "test", "training", "networks, ± 2 errors"]
-    solid = next(line for line in axes.lines if line.get_label() == r"$\nu$ = 2")
-    np.testing.assert_array_equal(solid.get_ydata(), answers[1].test_loss)
-    assert len(axes.containers) == 2  # test and training losses of the networks
-    assert plots.loss_plot(answers[0], axes=axes) is axes
-
-
-def test_loss_plot_of_the_population_has_one_curve_and_marks_divergence():
-    diverging = solve(LinearNetwork(2, 1.0), LinearTask(), 3.0, 9, throw=False)
-    axes = plots.loss_plot(diverging)
-    assert [line.get_marker() for line in axes.lines] == ["None", "x"]
-    assert labels(axes) == ["diverges"]
-    with pytest.raises(InvalidInput, match="at least one"):
-        plots.loss_plot()
-    with pytest.raises(InvalidInput, match="2 labels"):
-        plots.loss_plot(diverging, labels=["a", "b"])
-
-
-def test_fresh_samples_have_one_loss():
-    axes = plots.loss_plot(solve(LinearNetwork(2, 1.0), LinearTask(batch=1.0), 0.05, 5))
-    assert len(axes.lines) == 1
-
-
-def test_split_plot_shows_the_parts_that_there_are():
-    axes = plots.split_plot(solve(LinearNetwork(2, 1.0), LinearTask(samples=2.0), 0.05, 10))
-    assert labels(axes) == ["test loss", "bias", "variance over networks", "variance over data sets"]
-    total = sum(np.nan_to_num(line.get_ydata()) for line in axes.lines[1:])
-    np.testing.assert_allclose(total, axes.lines[0].get_ydata(), rtol=1e-12)
-    with pytest.raises(InvalidInput, match="do not split"):
-        plots.split_plot(simulate(LinearNetwork(1, 1.0), LinearTask(), 0.05, 2, dimension=4, networks=2))
-
-
-def test_transfer_plot():
-    sweep = small_sweep()
-    options = {"widths": (0.5, 2), "dimension": 8, "seeds": 3}
-    networks = simulated_sweep(sweep.networks[0], sweep.task, sweep.rates[:3], 9, **options)
-    left, right = plots.transfer_plot(sweep, networks)
-    assert left.figure.get_suptitle().replace(",\n", ", ").replace("∞", "inf") == sweep.verdict
-    assert labels(right)[:3] == ["0.5", "2", "∞"]
-    assert [tick.get_text() for tick in right.get_xticklabels()] == ["0.5", "2", "∞"]
-    assert right.get_xticks()[-1] > 2
-    best = [line.get_xdata()[0] for line in left.lines if line.get_marker() == "*"]
-    np.testing.assert_array_equal(best, sweep.optimal)
-    assert len(left.containers) == 2
-    assert all(axes.get_xlabel() and axes.get_ylabel() for axes in (left, right))
-    with pytest.raises(InvalidInput, match="no errors"):
-        plots.transfer_plot(networks, sweep)
-    other = lr_sweep(LinearNetwork(2, 1.0), LinearTask(), sweep.rates, 9, widths=(1, 2))
-    with pytest.raises(InvalidInput, match=r"width = 0.5, which the sweep has not"):
-        plots.transfer_plot(other, networks)
-    depths = lr_sweep(LinearNetwork(1, 1.0), LinearTask(), sweep.rates, 5, depths=(1, 2))
-    with pytest.raises(InvalidInput, match="over depth"):
-        plots.transfer_plot(sweep, depths)
 
 
 # Rates and sentences
@@ -341,6 +151,21 @@ def test_long_runs(tmp_path, monkeypatch, capsys):
     direct = solve_long(LinearNetwork(2, 2.0, 0.5), LinearTask(), 0.002, 500)
     assert_same_data(direct.data, Dynamics.load(output).data)
     assert "500" in capsys.readouterr().out
+
+
+def test_interrupted_networks_are_saved_with_the_theory(tmp_path, monkeypatch, capsys):
+    train = wf.proportional.simulate
+
+    def interrupted(*arguments, **options):
+        raise Interrupted("interrupted after 3 of 8 networks", train(*arguments, **{**options, "networks": 3}))
+
+    monkeypatch.setattr("widefield.proportional.simulate", interrupted)
+    output = tmp_path / "run.nc"
+    options = ("--rate", 0.05, "--steps", 5, "--width", 1, "--samples", 2, "--simulate", 20, "--networks", 8)
+    assert run(monkeypatch, "proportional", *options, "-o", output, "-q") == 130
+    assert "after 3 of 8 networks" in capsys.readouterr().err
+    assert Dynamics.load(output).test_loss.shape == (6,)
+    assert np.isfinite(Dynamics.load(tmp_path / "run-networks.nc").test_loss).all()
 
 
 def test_divergence_names_the_rate_to_use(tmp_path, monkeypatch, capsys):

@@ -1,13 +1,23 @@
 """Real networks against the proportional limit, and both against the training program of the package."""
 
 import math
+import signal
 
 import numpy as np
 import pytest
 
 import widefield as wf
-from widefield.errors import InvalidInput
-from widefield.proportional import LinearNetwork, LinearTask, Spectrum, as_problem, power_law, simulate, solve
+from widefield.errors import Interrupted, InvalidInput
+from widefield.proportional import (
+    LinearNetwork,
+    LinearTask,
+    Spectrum,
+    as_problem,
+    power_law,
+    simulate,
+    simulation,
+    solve,
+)
 from widefield.proportional.simulation import Networks, Sizes
 
 MODES = power_law(1.5, 0.5, 64)
@@ -100,6 +110,30 @@ def test_same_seed_same_networks():
     assert not np.array_equal(one.test_loss, other.test_loss)
 
 
+def test_interruption_keeps_the_networks_that_were_finished(monkeypatch):
+    problem = (LinearNetwork(2, 1.0), LinearTask(samples=2), 0.05)
+    monkeypatch.setattr(simulation, "_NUMBERS", 1)  # one network at a time
+    train, calls = Networks.train, []
+
+    def interrupted(self, *arguments):
+        calls.append(self)
+        if len(calls) == 3:
+            signal.raise_signal(signal.SIGINT)
+        return train(self, *arguments)
+
+    monkeypatch.setattr(Networks, "train", interrupted)
+    with pytest.raises(Interrupted, match="after 3 of 8 networks") as caught:
+        simulate(*problem, 5, dimension=16, networks=8, seed=2)
+    monkeypatch.setattr(Networks, "train", train)
+    whole = simulate(*problem, 5, dimension=16, networks=3, seed=2)
+    np.testing.assert_array_equal(caught.value.trajectory.test_loss, whole.test_loss)
+
+
+def test_progress_counts_networks(capsys):
+    simulate(LinearNetwork(1, 1.0), LinearTask(), 0.05, 4, dimension=10, networks=6, progress=True)
+    assert "6/6 networks" in capsys.readouterr().err
+
+
 def test_divergence_of_networks_is_seen():
     found = simulate(LinearNetwork(3, 1.0), LinearTask(), 5.0, 200, dimension=20, networks=2)
     assert found.diverged is not None
@@ -136,6 +170,62 @@ def test_bias_is_the_error_of_the_mean_predictor():
     scatter = v.var(axis=0, ddof=1).sum() / count
     found = (np.sum(v.mean(axis=0) ** 2) - scatter) / sizes.dimension
     assert found == pytest.approx(float(theory.data.bias[10]), rel=0.06)
+
+
+def trained_fields(D, N, P, rates, noise, branch, seed):
+    """Two hidden layers, trained on activations of samples: v, Delta, h^0 .. h^2, g^1, g^2 at all times."""
+    drawn, target = np.random.default_rng(seed), np.ones(D)
+    W0, W1, w = drawn.standard_normal((N, D)), drawn.standard_normal((N, N)), drawn.standard_normal(N)
+    x = drawn.standard_normal((P, D))
+    y = x @ target / math.sqrt(D) + noise * drawn.standard_normal(P)
+    skip, beta = (np.zeros((N, N)), 1.0) if branch is None else (np.eye(N), branch)
+    found = {name: [] for name in ("v", "delta", "h0", "h1", "h2", "g1", "g2")}
+    for rate in (*rates, 0.0):
+        middle = skip + beta * W1 / math.sqrt(N)
+        first = x @ W0.T  # (samples, neurons)
+        second = first @ middle.T
+        delta, back = y - second @ w / N, middle.T @ w
+        fields = (
+            target - math.sqrt(D) / N * W0.T @ back,
+            delta,
+            math.sqrt(D) / P * x.T @ delta,
+            first.T @ delta / P,
+            second.T @ delta / P,
+            back,
+            w,
+        )
+        for name, value in zip(found, fields, strict=True):
+            found[name].append(value)
+        # N eta times half the gradient of mean Delta^2
+        W0 = W0 + rate / P * np.outer(back, delta @ x)
+        W1 = W1 + rate / P * beta / math.sqrt(N) * np.outer(w, delta @ first)
+        w = w + rate / P * delta @ second
+    return {name: np.array(values) for name, values in found.items()}
+
+
+@pytest.mark.parametrize("branch", [None, 0.8])
+def test_two_time_kernels_are_those_of_networks(branch):
+    """All correlations, at all pairs of times, with networks that share no code with the theory or with `simulate`."""
+    D, ratio, alpha, noise, steps, networks = 160, 0.75, 1.5, 0.3, 10, 40
+    rates = 0.04 * (1 + np.arange(steps) / 10)
+    network = LinearNetwork(2, ratio, branch=branch)
+    theory = solve(network, LinearTask(samples=alpha, noise=noise), rates, steps, keep=True).data
+    N, P = round(ratio * D), round(alpha * D)
+    sums = {}
+    for seed in range(networks):
+        for name, value in trained_fields(D, N, P, rates, noise, branch, seed).items():
+            sums.setdefault(name, []).append(value @ value.T / value.shape[1])
+    expected = {
+        "v": theory.error_correlation,
+        "delta": theory.train_error_correlation,
+        **{f"h{layer}": theory.feature_correlation[layer] for layer in range(3)},
+        **{f"g{layer + 1}": theory.gradient_correlation[layer] for layer in range(2)},
+    }
+    for name, kernel in expected.items():
+        mean, error = np.mean(sums[name], axis=0), np.std(sums[name], axis=0, ddof=1) / math.sqrt(networks)
+        gap = mean - kernel.values
+        assert (np.abs(gap) < 4 * error + 0.02 * np.abs(kernel.values).max()).all(), name
+        assert np.linalg.norm(gap) < 0.08 * np.linalg.norm(kernel.values), name
 
 
 def test_lazy_three_layers_are_random_matrices():

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 import typer
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from .proportional import Dynamics, LinearNetwork, LinearTask, RateSweep
+
+Result = TypeVar("Result", "Dynamics", "RateSweep")
 
 Layers = Annotated[str | None, typer.Option(help="Hidden layers L, or inf with --depth-scaled; 2 if not given.")]
 Width = Annotated[float | None, typer.Option(help="Width over dimension, N/D, of all hidden layers; inf if not given.")]
@@ -85,15 +87,17 @@ def proportional(
     task = _task(samples, batch, noise, power_law)
     _check_files(output, plot, simulate, overwrite=overwrite)
     _check_simulation(network, task, simulate, networks)
-    found, trained = _solve(network, task, rate, steps, long=long, progress=not quiet), None
+    found, trained, stopped = _solve(network, task, rate, steps, long=long, progress=not quiet), None, None
     console.print(tables.of_losses(found))
     if simulate is not None and found.diverged is None:
         options: Any = {"dimension": simulate, "networks": networks, "seed": seed, "progress": not quiet}
-        trained = theory.simulate(network, task, rate, steps, **options)
+        trained, stopped = _trained(lambda: theory.simulate(network, task, rate, steps, **options))
         console.print(tables.of_networks(found, trained, networks))
     _save(found, trained, output)
     if plot is not None:
         save_figure(plots.summary_plot(found, trained), plot)
+    if stopped is not None:
+        fail(stopped, 130)
     if found.diverged is not None:
         fail(f"{words.interpretation(found)}; {words.remedy(found, rate, steps)}", 1)
     say(words.interpretation(found))
@@ -138,20 +142,32 @@ def lr_transfer(
         fail(f"--simulate needs a finite {over} in --values", 2)
     for one in trainable:
         _check_simulation(one, task, simulate, networks)
-    sweep, trained = _sweep(network, task, grid, steps, over, varied, progress=not quiet), None
+    sweep, trained, stopped = _sweep(network, task, grid, steps, over, varied, progress=not quiet), None, None
     console.print(tables.of_rates(sweep))
     if simulate is not None:
         options: Any = {"dimension": simulate, "seeds": networks, "seed": seed, "progress": not quiet}
         some = sweep.rates[:: max(1, round(len(sweep.rates) / _SIMULATED_RATES))]
         options[f"{over}s"] = [value for value in varied if math.isfinite(value)]
-        trained = theory.simulated_sweep(network, task, some, steps, **options)
+        trained, stopped = _trained(lambda: theory.simulated_sweep(network, task, some, steps, **options))
         console.print(tables.of_simulated_rates(sweep, trained, networks))
     _save(sweep, trained, output)
     if plot is not None:
         save_figure(plots.transfer_figure(sweep, trained), plot)
+    if stopped is not None:
+        fail(stopped, 130)
     if all(math.isnan(largest) for largest in sweep.largest):
         fail(f"training diverges at all rates from {sweep.rates[0]:g} to {sweep.rates[-1]:g}: try smaller ones", 1)
     say(sweep.verdict)
+
+
+def _trained(train: Callable[[], Result]) -> tuple[Result, str | None]:
+    """Networks, or those finished before Ctrl-C and the reason why there are no more."""
+    from .errors import Interrupted
+
+    try:
+        return train(), None
+    except Interrupted as error:
+        return cast("Result", error.trajectory), str(error)
 
 
 def _solve(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from .proportional import Dynamics
+    from .proportional import Dynamics, RateSweep
     from .trajectory import Trajectory
 
 
@@ -38,7 +38,7 @@ class FileProblem(WidefieldError, ValueError):
 class Stopped(WidefieldError):
     """A solver stopped before its last step; `trajectory` holds everything up to there."""
 
-    def __init__(self, message: str, trajectory: Trajectory | Dynamics) -> None:
+    def __init__(self, message: str, trajectory: Trajectory | Dynamics | RateSweep) -> None:
         """Attach what was computed."""
         super().__init__(message)
         self.trajectory = trajectory

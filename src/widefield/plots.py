@@ -43,7 +43,8 @@ def style() -> Iterator[None]:
         yield
 
 
-def _axes(axes: Axes | None) -> Axes:
+def axes_or_new(axes: Axes | None) -> Axes:
+    """The axes given, or new ones in our look."""
     if axes is not None:
         return axes
     import matplotlib.pyplot as plt
@@ -54,7 +55,7 @@ def _axes(axes: Axes | None) -> Axes:
 
 def curve(trajectory: Trajectory, name: str, axes: Axes | None = None, **options: Any) -> Axes:
     """A variable over time: the mean over seeds, and a band of one standard error where there is one."""
-    axes = _axes(axes)
+    axes = axes_or_new(axes)
     mean, error = trajectory.mean(name), trajectory.standard_error(name)
     if mean.dims != ("time",):
         raise InvalidInput(f"{name} has dimensions {mean.dims}; a curve needs a variable over time alone")
@@ -69,7 +70,7 @@ def curve(trajectory: Trajectory, name: str, axes: Axes | None = None, **options
 
 def losses(trajectories: Sequence[Trajectory], axes: Axes | None = None, name: str = "loss") -> Axes:
     """Loss curves on a logarithmic axis."""
-    axes = _axes(axes)
+    axes = axes_or_new(axes)
     for trajectory in trajectories:
         curve(trajectory, name, axes)
     axes.set_yscale("log")
@@ -87,7 +88,7 @@ def kernel(
     colorbar: bool = True,
 ) -> Axes:
     """A kernel at the last time as a heat map, samples sorted by target so that classes show as blocks."""
-    axes = _axes(axes)
+    axes = axes_or_new(axes)
     matrix = _matrix(trajectory.mean(name).isel(time=-1), layer)
     order = np.argsort(-trajectory.data["targets"].values[:, 0], kind="stable")
     matrix = matrix[np.ix_(order, order)]
@@ -118,7 +119,7 @@ def preactivation_density(
     trajectory: Trajectory, layer: int, axes: Axes | None = None, *, times: Sequence[int] = (0, -1), bins: int = 41
 ) -> Axes:
     """Histograms of the preactivations of a layer at the first and last recorded time, over samples and seeds."""
-    axes = _axes(axes)
+    axes = axes_or_new(axes)
     field = trajectory.variable("preactivation").sel(layer=layer)
     span = float(np.quantile(np.abs(field.isel(time=list(times))), 0.999))
     edges = list(np.linspace(-span, span, bins))
@@ -136,7 +137,7 @@ def against_width(
     widths: Sequence[int], values: Sequence[float], axes: Axes | None = None, *, label: str = "", guide: bool = True
 ) -> Axes:
     """Something that should fall with the width, on logarithmic axes, with the N^(-1/2) guide."""
-    axes = _axes(axes)
+    axes = axes_or_new(axes)
     axes.plot(widths, values, "o", label=label)
     if guide:
         reference = np.exp(np.mean(np.log(values) + 0.5 * np.log(widths)))
@@ -197,7 +198,7 @@ def distances(theories: Sequence[Trajectory], networks: Trajectory, name: str, a
     """Distance of theories from the mean over networks, with what the number of networks leaves uncertain."""
     from .comparison import distance, uncertainty
 
-    axes = _axes(axes)
+    axes = axes_or_new(axes)
     colours = iter(COLOURS[1:] + COLOURS[:1])
     for theory in theories:
         if name in theory.data:

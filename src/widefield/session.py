@@ -57,9 +57,9 @@ def watching_for_interrupt(session: Session) -> Iterator[None]:
 
 
 @contextmanager
-def progress_bar(label: str, show: bool | None) -> Iterator[Report]:
+def progress_bar(label: str, show: bool | None, unit: str = "steps") -> Iterator[Report]:
     """A bar on standard error with the live loss; `show` None shows it on a terminal only."""
-    with _bar(label, "steps", "loss {task.fields[loss]:.4g}", show) as update:
+    with _bar(label, unit, "loss {task.fields[loss]:.4g}", show) as update:
         yield lambda done, total, loss: update(done, total, loss)
 
 

@@ -159,12 +159,6 @@ def enough_points(pairs: int) -> int:
     return int(2 ** min(max(16 - math.ceil(math.log2(pairs)), 9), 13))
 
 
-def mean_and_error(values: Float[Floats, r * q]) -> tuple[Float[Floats, "*q"], Float[Floats, "*q"]]:
-    """Mean over seeds and its standard error, 0 if there is one."""
-    mean = values.mean(axis=0)
-    return mean, np.zeros_like(mean) if len(values) == 1 else values.std(axis=0, ddof=1) / math.sqrt(len(values))
-
-
 def _spread(
     K: Float[Floats, "p p"], seed: int, population: int, points: int
 ) -> tuple[Float[Floats, "n p"], Float[Floats, " n"]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,7 +17,7 @@ from ..activations.moments import determinant
 from ..gaussian import average_product, feature_kernel
 from ..gaussian.pairs import products, profile
 from ..kernels.sample_pairs import Pairs
-from ..kernels.susceptibility import _PARALLEL, TOLERANCE, _density, _given, feature_jacobian, slope_jacobian
+from ..kernels.susceptibility import PARALLEL, TOLERANCE, density, feature_jacobian, given, slope_jacobian
 from ..precision import double_precision
 from .single_input import SingleInput
 
@@ -109,18 +110,22 @@ def _squares(activation: Activation, variances: Float[Floats, " p"]) -> tuple[Fl
     return slope, (q - 1) * slope / variances
 
 
-def _smooth(activation: Activation, K: Floats, pairs: Pairs) -> tuple[Float[Floats, "3 q"], Float[Floats, "6 q"]]:
-    """From the Hermite series of s and its derivatives at every sample."""
-    variances, a, b = np.diagonal(K).copy(), pairs.rows, pairs.columns
-    s = [activation.derivative(order) for order in range(5)]
+def off_diagonal(
+    activation: Activation, K: Float[Floats, "p p"], orders: Sequence[tuple[int, int]]
+) -> list[Float[Floats, "p p"]]:
+    """<s^(i)_a s^(j)_b>, a != b, of a smooth activation for some orders (i, j), from Hermite series at every sample."""
+    variances = np.diagonal(K).copy()
+    s = [activation.derivative(order) for order in range(1 + max(map(max, orders)))]
     with double_precision():
         apart = jnp.asarray(K - np.diag(variances))  # the diagonal is not used, and would need many terms
         profiles = [profile(f, variances, ()) for f in s]
+        return [np.asarray(products(s[i], s[j], profiles[i], apart, profiles[j], ())) for i, j in orders]
 
-        def product(one: int, two: int) -> Floats:
-            return np.asarray(products(s[one], s[two], profiles[one], apart, profiles[two], ()))
 
-        even, bent, cross, uneven, outer = (product(*orders) for orders in ((1, 1), (2, 0), (2, 2), (3, 1), (4, 0)))
+def _smooth(activation: Activation, K: Floats, pairs: Pairs) -> tuple[Float[Floats, "3 q"], Float[Floats, "6 q"]]:
+    """From the Hermite series of s and its derivatives at every sample."""
+    a, b = pairs.rows, pairs.columns
+    even, bent, cross, uneven, outer = off_diagonal(activation, K, ((1, 1), (2, 0), (2, 2), (3, 1), (4, 0)))
     both, left, right = cross[a, b], uneven[a, b] / 2, uneven[b, a] / 2
     return (
         np.stack([bent[a, b] / 2, even[a, b], bent[b, a] / 2]),
@@ -135,7 +140,7 @@ def _bent(activation: Activation, K: Floats, pairs: Pairs) -> tuple[Float[Floats
     J = feature_jacobian(activation, K, pairs)
     slopes, bends = np.stack([J[own, first], J[own, own], J[own, second]]), np.zeros((6, len(pairs)))
     alive = (k11 > 0) & (k22 > 0) & ~pairs.equal
-    parallel = alive & (determinant(k11, k12, k22) <= _PARALLEL * k11 * k22)
+    parallel = alive & (determinant(k11, k12, k22) <= PARALLEL * k11 * k22)
     (here,) = np.nonzero(parallel)
     bends[0, here] = _along(activation, k11[here], k12[here], k22[here])
     (here,) = np.nonzero(alive & ~parallel)
@@ -170,7 +175,7 @@ def _square_bent(activation: Activation, k11: Floats, k12: Floats, k22: Floats) 
     value = average_product(lambda z: z**2 * second(z), s, k11, k12, k22, kinks=activation.kinks, tolerance=TOLERANCE)
     for place, jump in activation.jumps:
         if place:
-            value = value + place**2 * jump * _density(place, k11) * _given(s, place, k11, k12, k22, activation)
+            value = value + place**2 * jump * density(place, k11) * given(s, place, k11, k12, k22, activation)
     return value
 
 

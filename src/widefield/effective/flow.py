@@ -17,8 +17,10 @@ from ..kernels.fluctuations import saddle_point
 from ..kernels.sample_pairs import Pairs
 from ..kernels.static import inputs_of
 from ..network import MLP
+from ..session import counting_bar
 from . import couplings
-from .chaos import enough_points, feature_covariances, mean_and_error
+from .chaos import enough_points, feature_covariances
+from .cumulants import over_replicas
 from .curvature import Curvature, Slopes, derivatives
 from .quartic import NeuronAction, Observable, spread_over_neurons
 from .sampler import widths_of
@@ -146,6 +148,7 @@ def flow(
     points: int | None = None,
     replicas: int = 4,
     seed: int = 0,
+    progress: bool | None = None,
 ) -> Flow:
     """Kernel, four-point vertex and NLO metric of all layers for the inputs x, one row each.
 
@@ -171,6 +174,7 @@ def flow(
             more than ten. As many are in each of
         replicas: independent sets, whose scatter gives the errors.
         seed: of the first replica.
+        progress: True or False for a progress bar, None for one on terminals only.
     """
     inputs, sizes = inputs_of(x, None)[0], widths_of(network, widths)
     replicas = check.integer("replicas", replicas, least=2)
@@ -187,11 +191,13 @@ def flow(
     sources = feature_covariances(point.activation, point.preactivation, pairs, points, range(seed, seed + replicas))
     covariance: Floats = np.zeros((1, size, size))
     shift: Floats = np.zeros((1, size))
-    for layer, (K, source) in enumerate(zip(point.preactivation, sources, strict=True)):
-        below = derivatives(network.phi, K, pairs) if layer else None  # the first layer does not fluctuate
-        covariance, shift = _step(below, source / sizes[layer], covariance, shift, variances[layer + 1])
-        covariances[layer + 1], errors[layer + 1] = mean_and_error(covariance)
-        shifts[layer + 1], shift_errors[layer + 1] = mean_and_error(shift)
+    with counting_bar("flow", "layers", progress) as report:
+        for layer, (K, source) in enumerate(zip(point.preactivation, sources, strict=True)):
+            below = derivatives(network.phi, K, pairs) if layer else None  # the first layer does not fluctuate
+            covariance, shift = _step(below, source / sizes[layer], covariance, shift, variances[layer + 1])
+            covariances[layer + 1], errors[layer + 1] = over_replicas(covariance)
+            shifts[layer + 1], shift_errors[layer + 1] = over_replicas(shift)
+            report(layer + 1, layers - 1)
     kernels = np.concatenate([point.preactivation, last[None]])
     return Flow(network, sizes, pairs, kernels, covariances, shifts, errors, shift_errors)
 

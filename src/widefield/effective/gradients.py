@@ -12,7 +12,7 @@ from scipy.special import gammaln
 
 from ..activations import Activation
 from ..gaussian import average, average_product, feature_kernel, slope_kernel
-from ..gaussian.hermite import MOST_TERMS, _grid
+from ..gaussian.hermite import MOST_TERMS, grid
 from ..gaussian.nested import Function, evaluate
 from ..kernels.sample_pairs import Pairs
 from ..kernels.susceptibility import TOLERANCE, feature_jacobian
@@ -114,7 +114,7 @@ def _coefficients(f: Function, variances: Floats) -> tuple[Float[Floats, "p n"],
     """<f He_n(x)> / sqrt(n!) and <f^2 He_n(x)> / sqrt(n!) of a smooth function, by the trapezoidal rule."""
     scale = np.sqrt(variances)
     halvings = 1 + max(0, math.ceil(math.log2(max(float(scale.max(initial=0.0)), 1.0))))
-    x, roots, basis = _grid(halvings)
+    x, roots, basis = grid(halvings)
     values = evaluate(f, scale[:, None] * x[None, :])
     return (values * roots) @ basis.T, (values**2 * roots) @ basis.T
 

@@ -11,7 +11,7 @@ from matplotlib import patheffects
 from numpy.typing import NDArray
 
 from ..errors import InvalidInput
-from ..plots import COLOURS, _axes, style
+from ..plots import COLOURS, axes_or_new, style
 from .aspect_ratio import information_of_ratio
 from .criticality import criticality
 from .phases import PHASES
@@ -33,7 +33,7 @@ def phase_diagram_plot(diagram: xr.Dataset, axes: Axes | None = None) -> Axes:
     missing = {"perpendicular", "phase"} - set(diagram)
     if missing:
         raise InvalidInput(f"not a phase diagram: it lacks {', '.join(sorted(missing))}")
-    axes = _axes(axes)
+    axes = axes_or_new(axes)
     x, y = diagram["weight_variance"].values, diagram["bias_variance"].values
     chi, phase = diagram["perpendicular"].values.T, diagram["phase"].values.T
     exploding = phase == PHASES.index("exploding")

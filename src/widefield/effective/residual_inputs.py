@@ -19,7 +19,9 @@ from ..activations import Activation, get
 from ..errors import InvalidInput
 from ..gaussian import slope_square
 from ..kernels.sample_pairs import Pairs
-from .chaos import enough_points, feature_covariances, mean_and_error
+from ..session import counting_bar
+from .chaos import enough_points, feature_covariances
+from .cumulants import over_replicas
 from .curvature import Curvature, Slopes, derivatives
 from .residual import BlockLayer, all_kernels, block_layers, check_gamma
 from .tilts import tilts
@@ -77,6 +79,7 @@ def residual_inputs_flow(
     points: int | None = None,
     replicas: int = 4,
     seed: int = 0,
+    progress: bool | None = None,
 ) -> InputsFlow:
     """Run the recursions of `residual_flow` for any inputs, whose kernel in layer 1 may be singular.
 
@@ -102,6 +105,7 @@ def residual_inputs_flow(
         points: for the sampled part of averages of four activations, None as in `flow`, in each of
         replicas: independent sets, whose scatter gives the errors.
         seed: of the first replica.
+        progress: True or False for a progress bar, None for one on terminals only.
     """
     s, gamma, layers = get(activation), check_gamma(gamma), block_layers(block)
     if not np.isfinite(slope_square(s, 1.0)):
@@ -116,10 +120,12 @@ def residual_inputs_flow(
     size = len(pairs)
     state = _State(np.zeros((size, len(K))), np.zeros((1, size, size)), np.zeros((1, size)))
     found = [state.summary()]
-    for inside in kernels[:-1]:
-        points_inside = [_Point(K, next(sources), *derivatives(s, K, pairs)) for K in inside]
-        state = _step(s, points_inside, layers, gamma, state)
-        found.append(state.summary())
+    with counting_bar("flow", "blocks", progress) as report:
+        for inside in kernels[:-1]:
+            points_inside = [_Point(K, next(sources), *derivatives(s, K, pairs)) for K in inside]
+            state = _step(s, points_inside, layers, gamma, state)
+            found.append(state.summary())
+            report(len(found) - 1, depth - 1)
     X, V, V_errors, shifts, shift_errors = (np.stack(values) for values in zip(*found, strict=True))
     return InputsFlow(pairs, kernels[:, 0], X, V, shifts, V_errors, shift_errors)
 
@@ -133,7 +139,7 @@ class _State(NamedTuple):
 
     def summary(self) -> tuple[Floats, Floats, Floats, Floats, Floats]:
         """X, then V and the shift with their errors."""
-        return self.X, *mean_and_error(self.V), *mean_and_error(self.shift)
+        return self.X, *over_replicas(self.V), *over_replicas(self.shift)
 
 
 class _Point(NamedTuple):

@@ -20,11 +20,11 @@ from ..activations import Activation, get
 from ..errors import InvalidInput
 from ..gaussian import average, average_product
 from ..gaussian.nested import evaluate
-from ..kernels.noise import MOST_EXACT
+from ..kernels.noise import MOST_EXACT, widest_first
 from ..kernels.sample_pairs import Pairs
 from ..kernels.susceptibility import TOLERANCE
 from ..sources import normals
-from .cumulants import Estimate
+from .cumulants import Estimate, over_replicas
 from .layer_table import layer_table, per_layer
 from .single_flow import single_flow
 from .wick import checked_covariance, inverse
@@ -124,7 +124,7 @@ def second_layer_third_cumulant(
     check.memory("third cumulants", 8 * (replicas + 2) * len(pairs) ** 3, "use fewer inputs")
     seeds = range(check.integer("seed", seed), seed + replicas)
     drawn = scale * np.stack([_sampled_third(s, K, pairs, points, number) for number in seeds])
-    return Estimate(drawn.mean(0), drawn.std(0, ddof=1) / np.sqrt(replicas))
+    return over_replicas(drawn)
 
 
 def _integrated_third(s: Activation, K: Floats, pairs: Pairs) -> Float[Floats, "q q q"]:
@@ -151,9 +151,7 @@ def _integrated_third(s: Activation, K: Floats, pairs: Pairs) -> Float[Floats, "
 
 def _sampled_third(s: Activation, K: Floats, pairs: Pairs, points: int, seed: int) -> Float[Floats, "q q q"]:
     """The same from Sobol points."""
-    values, directions = np.linalg.eigh(K)
-    factor = directions[:, ::-1] * np.sqrt(np.maximum(values[::-1], 0.0))
-    features = evaluate(s.derivative(0), normals(seed, 0, len(K), points).T @ factor.T)
+    features = evaluate(s.derivative(0), normals(seed, 0, len(K), points).T @ widest_first(K).T)
     products = features[:, pairs.rows] * features[:, pairs.columns]
     centred = products - products.mean(0)
     return np.asarray(np.einsum("ip,iq,ir->pqr", centred, centred, centred, optimize=True) / points)
@@ -177,7 +175,8 @@ def chain_log_density(
     -0.918939
     """
     s, metric, total = get(activation), checked_covariance(first_kernel), 0.0
-    C_b, C_W = (check.number(n, v, least=0) for n, v in (("C_b", bias_variance), ("C_W", weight_variance)))
+    C_b = check.number("bias_variance", bias_variance, least=0)
+    C_W = check.number("weight_variance", weight_variance, least=0)
     for number, layer in enumerate(preactivations, start=1):
         z = check.array(f"layer {number}", layer, ndim=2)
         if z.shape[1] != len(metric) or not len(z):

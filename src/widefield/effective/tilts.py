@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
@@ -13,10 +12,9 @@ from ..activations import Activation
 from ..activations.moments import determinant
 from ..gaussian import average_product
 from ..gaussian.nested import Function
-from ..gaussian.pairs import products, profile
 from ..kernels.sample_pairs import Pairs
-from ..kernels.susceptibility import _PARALLEL, TOLERANCE, _density, _given
-from ..precision import double_precision
+from ..kernels.susceptibility import PARALLEL, TOLERANCE, density, given
+from .curvature import off_diagonal
 from .residual import tilt, tilt_slope
 from .single_input import SingleInput
 
@@ -70,16 +68,8 @@ def tilts(activation: Activation, K: Float[Floats, "p p"], pairs: Pairs) -> Tilt
 
 def _smooth(activation: Activation, K: Floats, pairs: Pairs) -> tuple[Float[Floats, "2 q"], Float[Floats, "2 3 q"]]:
     """From the Hermite series of s and its derivatives at every sample."""
-    variances, a, b = np.diagonal(K).copy(), pairs.rows, pairs.columns
-    s = [activation.derivative(order) for order in range(4)]
-    with double_precision():
-        apart = jnp.asarray(K - np.diag(variances))  # the diagonal is not used, and would need many terms
-        profiles = [profile(f, variances, ()) for f in s]
-
-        def product(one: int, two: int) -> Floats:
-            return np.asarray(products(s[one], s[two], profiles[one], apart, profiles[two], ()))
-
-        once, mixed, thrice = (product(*orders) for orders in ((1, 0), (2, 1), (3, 0)))
+    a, b = pairs.rows, pairs.columns
+    once, mixed, thrice = off_diagonal(activation, K, ((1, 0), (2, 1), (3, 0)))
     return np.stack([once[a, b], once[b, a]]), _arranged(mixed[a, b], mixed[b, a], thrice[a, b], thrice[b, a])
 
 
@@ -89,7 +79,7 @@ def _bent(activation: Activation, K: Floats, pairs: Pairs) -> tuple[Float[Floats
     s, slope = activation.derivative(0), activation.derivative(1)
     means, slopes = np.zeros((2, len(pairs))), np.zeros((2, 3, len(pairs)))
     alive = (k11 > 0) & (k22 > 0) & ~pairs.equal
-    parallel = determinant(k11, k12, k22) <= _PARALLEL * k11 * k22
+    parallel = determinant(k11, k12, k22) <= PARALLEL * k11 * k22
     (here,) = np.nonzero(alive)
     one, both, two = k11[here], k12[here], k22[here]
     means[:, here] = [_product(slope, s, entries, activation) for entries in ((one, both, two), (two, both, one))]
@@ -116,10 +106,10 @@ def _distributions(activation: Activation, k11: Floats, k12: Floats, k22: Floats
         mixed += _product(curvature, slope, entries, activation)
         raised += _product(lambda z: z * curvature(z), s, entries, activation)
     for place, jump in activation.jumps:
-        weight = jump * _density(place, k11)
-        mixed += weight * _given(slope, place, k11, k12, k22, activation)
+        weight = jump * density(place, k11)
+        mixed += weight * given(slope, place, k11, k12, k22, activation)
         if place:
-            raised += place * weight * _given(s, place, k11, k12, k22, activation)
+            raised += place * weight * given(s, place, k11, k12, k22, activation)
     return mixed, (raised - k12 * mixed) / k11
 
 

@@ -66,7 +66,7 @@ def series(f: Function, variances: Floats, *, kink: bool) -> Series | None:
     scale = np.sqrt(variances)
     sharpness = max(0, math.ceil(math.log2(max(float(scale.max(initial=0.0)), 1.0))))
     for halvings in range(sharpness, sharpness + 4):
-        x, roots, basis = _panels(halvings) if kink else _grid(halvings)
+        x, roots, basis = _panels(halvings) if kink else grid(halvings)
         weighted = evaluate(f, scale[:, None] * x[None, :]) * roots
         square = np.sum(weighted**2, axis=1)
         # Every second node of a grid alone errs by the square root of the error of all of them.
@@ -94,7 +94,7 @@ def _terms(weighted: Floats, square: Floats, basis: Floats) -> Series:
 
 
 @cache
-def _grid(halvings: int) -> tuple[Floats, Floats, Floats]:
+def grid(halvings: int) -> tuple[Floats, Floats, Floats]:
     """The trapezoidal rule, which converges exponentially for smooth functions."""
     step = 0.1 * 0.5**halvings
     x = step * np.arange(-round(_REACH / step), round(_REACH / step) + 1, dtype=np.float64)

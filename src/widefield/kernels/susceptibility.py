@@ -17,7 +17,7 @@ from .sample_pairs import Pairs
 TOLERANCE = 1e-10
 """Of the integrals, relative to the average of the absolute value."""
 
-_PARALLEL = 1e-13
+PARALLEL = 1e-13
 """Samples with a squared sine below this are the same sample up to a factor."""
 
 
@@ -59,7 +59,7 @@ def slope_jacobian(activation: Activation, K: Float[Floats, "p p"], pairs: Pairs
             value += _product(_times(curvature), slope, (k11, k12, k22), activation)
         for place, jump in activation.jumps:
             if place:
-                value += place * jump * _density(place, k11) * _given(slope, place, k11, k12, k22, activation)
+                value += place * jump * density(place, k11) * given(slope, place, k11, k12, k22, activation)
         return value
 
     return _jacobian(1, mixed, bent, activation, K, pairs)
@@ -69,7 +69,7 @@ def _jacobian(order: int, mixed: Function, bent: Function, activation: Activatio
     """d<f_a f_b>/dK, f = phi^(order), from `mixed` = <f'_1 f'_2> and `bent` = <z_1 f'_1 f_2>."""
     k11, k12, k22 = pairs.entries(K)
     alive = (k11 > 0) & (k22 > 0)  # a sample without variance has none to lose in any network
-    parallel = alive & (determinant(k11, k12, k22) <= _PARALLEL * k11 * k22)
+    parallel = alive & (determinant(k11, k12, k22) <= PARALLEL * k11 * k22)
     result = np.zeros((len(pairs), len(pairs)))
     first, second = pairs.diagonal[pairs.rows], pairs.diagonal[pairs.columns]
     (here,) = np.nonzero(alive & ~parallel)
@@ -103,15 +103,15 @@ def _curvatures(activation: Activation, k11: Floats, k12: Floats, k22: Floats) -
     if activation.homogeneity != 1:  # else straight on both sides of the kink
         value += _product(curvature, curvature, (k11, k12, k22), activation)
         for place, jump in activation.jumps:
-            value += jump * _density(place, k11) * _given(curvature, place, k11, k12, k22, activation)
-            value += jump * _density(place, k22) * _given(curvature, place, k22, k12, k11, activation)
+            value += jump * density(place, k11) * given(curvature, place, k11, k12, k22, activation)
+            value += jump * density(place, k22) * given(curvature, place, k22, k12, k11, activation)
     for place, jump in activation.jumps:
         for other, step in activation.jumps:
-            value += jump * step * _density(place, k11) * _density(other - place * k12 / k11, rest)
+            value += jump * step * density(place, k11) * density(other - place * k12 / k11, rest)
     return value
 
 
-def _given(
+def given(
     f: Function, place: float, k11: Floats, k12: Floats, k22: Floats, activation: Activation
 ) -> NDArray[np.float64]:
     """<f(z_2) | z_1 = place>."""
@@ -122,7 +122,8 @@ def _given(
     return problem.average(tolerance=TOLERANCE, levels=30)[0]
 
 
-def _density(z: float | Floats, variance: Floats) -> Floats:
+def density(z: float | Floats, variance: Floats) -> Floats:
+    """Of N(0, variance) at z."""
     return np.asarray(np.exp(-0.5 * np.square(z) / variance) / np.sqrt(2 * math.pi * variance))
 
 

@@ -7,13 +7,14 @@ it is an argument.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
-from scipy.integrate import quad
+from scipy.integrate import quad_vec
 
 from .. import check
 from .setting import Spectrum
@@ -116,16 +117,16 @@ class MarchenkoPastur:
         root = math.sqrt(self.ratio)
         return (1 - root) ** 2, (1 + root) ** 2
 
-    def average(self, function: Callable[[float], float], at_zero: float = 0.0) -> float:
-        """<F(x)>, with `at_zero` at the atom 1 - 1/q at x = 0 that there is for q > 1."""
+    def average(self, function: Callable[[float], Floats], at_zero: Floats | float = 0.0) -> Floats:
+        """<F(x)> of numbers or arrays, with `at_zero` at the atom 1 - 1/q at x = 0 that there is for q > 1."""
         centre, half = 1 + self.ratio, 2 * math.sqrt(self.ratio)
 
-        def integrand(angle: float) -> float:
-            x = centre + half * math.cos(angle)
-            return function(x) * (half * math.sin(angle)) ** 2 / (2 * math.pi * self.ratio * x) if x > 0 else 0.0
+        def integrand(angle: float) -> Floats:
+            x = max(centre + half * math.cos(angle), sys.float_info.min)
+            return np.asarray(function(x)) * ((half * math.sin(angle)) ** 2 / (2 * math.pi * self.ratio * x))
 
-        atom = max(0.0, 1 - 1 / self.ratio) * at_zero
-        return float(quad(integrand, 0.0, math.pi, epsabs=1e-13, epsrel=1e-13, limit=500)[0]) + atom
+        atom = max(0.0, 1 - 1 / self.ratio) * np.asarray(at_zero)
+        return np.asarray(quad_vec(integrand, 0.0, math.pi, epsabs=1e-13, epsrel=1e-13)[0] + atom)
 
 
 def lazy_full_batch(
@@ -136,15 +137,12 @@ def lazy_full_batch(
     L(t) = w^2 <(1 - eta K0 x)^2t> + sigma^2/alpha <(1 - (1 - eta K0 x)^t)^2 / x> + sigma^2, Marchenko-Pastur with
     q = 1/alpha; train: w^2 <x (1 - eta K0 x)^2t> + sigma^2 [<(1 - eta K0 x)^2t>/alpha + 1 - 1/alpha].
     """
-    law, s, sigma2 = MarchenkoPastur(1 / samples), rate * kernel, noise**2
-    test, train = [], []
-    for t in range(steps + 1):
-        kept = law.average(lambda x, t=t: (1 - s * x) ** (2 * t), 1.0)  # type: ignore[misc]
-        fitted = law.average(lambda x, t=t: (1 - (1 - s * x) ** t) ** 2 / x)  # type: ignore[misc]
-        seen = law.average(lambda x, t=t: x * (1 - s * x) ** (2 * t))  # type: ignore[misc]
-        test.append(target * kept + sigma2 / samples * fitted + sigma2)
-        train.append(target * seen + sigma2 * (kept / samples + 1 - 1 / samples))
-    return np.array(test), np.array(train)
+    law, s, sigma2, t = MarchenkoPastur(1 / samples), rate * kernel, noise**2, np.arange(steps + 1.0)
+    kept = law.average(lambda x: (1 - s * x) ** (2 * t), 1.0)
+    fitted = law.average(lambda x: (1 - (1 - s * x) ** t) ** 2 / x)
+    seen = law.average(lambda x: x * (1 - s * x) ** (2 * t))
+    train = target * seen + sigma2 * (kept / samples + 1 - 1 / samples)
+    return np.asarray(target * kept + sigma2 / samples * fitted + sigma2), np.asarray(train)
 
 
 def lazy_online(
@@ -160,9 +158,8 @@ def lazy_online(
 
 def lazy_finite_width(rate: float, width: float, steps: int) -> Float[Floats, " t"]:
     """L = 1, population, initial predictor subtracted, gamma -> 0: <(1 - eta (1 + x))^2t> with q = 1/nu."""
-    law = MarchenkoPastur(1 / width)
-    powers = range(0, 2 * steps + 1, 2)
-    return np.array([law.average(lambda x, p=p: (1 - rate * (1 + x)) ** p, (1 - rate) ** p) for p in powers])  # type: ignore[misc]
+    powers = 2 * np.arange(steps + 1.0)
+    return MarchenkoPastur(1 / width).average(lambda x: (1 - rate * (1 + x)) ** powers, (1 - rate) ** powers)
 
 
 def final_losses(samples: float, noise: float) -> tuple[float, float]:

@@ -98,7 +98,7 @@ def solve(
     keep: bool = False,
     layer_steps: int = 8,
     throw: bool = True,
-    progress: bool | None = None,
+    progress: bool | Report | None = None,
 ) -> Dynamics:
     """Train and test loss of gradient descent in the limit, exact at any learning rate.
 
@@ -115,10 +115,12 @@ def solve(
         keep: whether all two-time functions are kept.
         layer_steps: at infinite depth: the coarsest of three grids in layer time, from which the limit is taken.
         throw: raise `Diverged` if the loss explodes; False returns what there is.
-        progress: True or False for a progress bar, None for one on terminals only.
+        progress: True or False for a progress bar, None for one on terminals only, or a function
+            `report(steps done, steps in all, loss)`.
     """
     rates = learning_rates(rate, steps)
-    with progress_bar("proportional limit", progress) as report:
+    with progress_bar("proportional limit", False if callable(progress) else progress) as bar:
+        report = progress if callable(progress) else bar
         found = _solved([network], [task], rates[None], check.integer("layer_steps", layer_steps, least=2), report)
     time = np.concatenate([[0.0], np.cumsum(rates)])
     values = {name: part[0] for name, part in found.values.items()}
@@ -205,7 +207,7 @@ def _solved(
 ) -> _Solved:
     """One pass, or three and their limit at infinite depth."""
     grids = [layer_steps << level for level in range(3)] if math.isinf(networks[0].hidden_layers) else [layer_steps]
-    found = []
+    found: list[dict[str, Floats]] = []
     for index, grid in enumerate(grids):
         together = equations(networks, tasks, rates, grid)
         _check_memory(together)
@@ -213,11 +215,11 @@ def _solved(
         def tell(done: int, steps: int, loss: float, index: int = index) -> None:
             report(index * steps + done, len(grids) * steps, loss)
 
-        found.append(sweep(together, tell))
-    last = found[-1]
+        last = sweep(together, tell)  # of earlier grids only the losses are kept
+        found.append(_losses(last))
     if len(found) == 1:
-        return _Solved(_losses(last), {}, last.noise, last.diverged, last)
-    limits = {name: heun_limit([_losses(curves)[name] for curves in found]) for name in NAMES}
+        return _Solved(found[0], {}, last.noise, last.diverged, last)
+    limits = {name: heun_limit([losses[name] for losses in found]) for name in NAMES}
     values, errors = ({name: pair[k] for name, pair in limits.items()} for k in (0, 1))
     return _Solved(values, errors, last.noise, last.diverged, last)
 

@@ -103,7 +103,7 @@ def equations(
     first, data = networks[0], tasks[0]
     form = {(network.hidden_layers, network.branch is None, network.centred) for network in networks}
     online = {task.online for task in tasks if math.isfinite(task.samples) or task.online}
-    if len(form) > 1 or len(online) > 1 or len({id(task.spectrum) for task in tasks}) > 1:
+    if len(form) > 1 or len(online) > 1 or any(task.spectrum != data.spectrum for task in tasks):
         raise InvalidInput("problems that are solved together must agree in depth, form, kind of training and spectrum")
     if any(not np.array_equal(task.gram, data.gram) for task in tasks):
         raise InvalidInput("problems that are solved together must agree in their target")

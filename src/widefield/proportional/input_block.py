@@ -29,7 +29,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Losses:
+class LossParts:
     """Losses at one time, and the parts of the test loss (BP25 eq. (13)); each (problems,).
 
     `growth` is sum_s |H(t, s)|, by which perturbations of the errors of the past have grown, weighted like the bias.
@@ -62,7 +62,7 @@ class InputBlock:
             getattr(equations, name)[:, None, None] for name in ("richness", "narrow", "taper", "scarce", "noise")
         )
 
-    def step(self, back: Row, gradients: Row) -> tuple[Row, Losses]:
+    def step(self, back: Row, gradients: Row) -> tuple[Row, LossParts]:
         """Row t of Gamma^1 (and of C_h^0) from rows t of R_g^1 and C_g^1."""
         n, c = gradients.shape[-1], self.outputs
         m = n - c
@@ -83,7 +83,7 @@ class InputBlock:
         put_symmetric(self.inputs, covariance)
         coupling = -self.narrow / self.richness * self._without_start(R @ self.h[:, :n, :n])
         coupling[..., :m] += self.richness * self.rates[..., :m] * covariance[..., :m]
-        return coupling, Losses(train, bias, width, data, self._growth(m, n))
+        return coupling, LossParts(train, bias, width, data, self._growth(m, n))
 
     def _transfer(self, MR: Row) -> None:
         """Row t of H_k, of sums over modes and of H_k 1."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from .. import check
 from ..errors import Diverged, InvalidInput, NotAccurate
-from ..session import progress_bar
+from ..session import Report, progress_bar
 from .dynamics import NAMES, Dynamics, dataset, solve
 from .extrapolation import best_polynomial
 from .setting import LinearNetwork, LinearTask, learning_rates
@@ -90,17 +90,16 @@ def _extrapolated(
     accuracy = check.number("tolerance", tolerance, above=0.0)
     coarse: list[_Coarse] = []
     with progress_bar("proportional limit", progress) as report:
-        for index, refinement in enumerate(_REFINEMENTS):
+        for refinement in _REFINEMENTS:
             steps = intervals * refinement
             if eta > 0 and time / eta < max(1.5 * steps, _FEW * intervals) * (1 - 1e-9):
-                return _exact(network, task, eta, round(time / eta), intervals)
+                return _exact(network, task, eta, round(time / eta), intervals, report)
             if steps > _MOST:
                 break
-            found = _coarse(network, task, time, steps, refinement)
+            found = _coarse(network, task, time, steps, refinement, report)
             if found is None:
                 continue
             coarse.append(found)
-            report(index, len(_REFINEMENTS), float(found.losses[_COMPARED[0], -1]))
             if len(coarse) < 3:
                 continue
             values, errors = _limit(coarse, eta)
@@ -129,12 +128,14 @@ class _Coarse:
     errors: Floats
 
 
-def _coarse(network: LinearNetwork, task: LinearTask, time: float, steps: int, every: int) -> _Coarse | None:
+def _coarse(
+    network: LinearNetwork, task: LinearTask, time: float, steps: int, every: int, report: Report
+) -> _Coarse | None:
     """A solution at the common times; None if its steps are too large to be stable."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", NotAccurate)
-            data = solve(network, task, time / steps, steps, progress=False).data
+            data = solve(network, task, time / steps, steps, progress=report).data
     except (Diverged, NotAccurate):
         return None
     losses = np.stack([data[name].values[::every] for name in NAMES])
@@ -161,7 +162,9 @@ def _answer(
     return Dynamics(dataset(times, step, losses, unsure, outputs * task.noise**2, -1), network, task)
 
 
-def _exact(network: LinearNetwork, task: LinearTask, eta: float, steps: int, intervals: int) -> Dynamics:
-    found = solve(network, task, eta, steps, progress=False)
+def _exact(
+    network: LinearNetwork, task: LinearTask, eta: float, steps: int, intervals: int, report: Report
+) -> Dynamics:
+    found = solve(network, task, eta, steps, progress=report)
     kept = np.unique(np.linspace(0, steps, intervals + 1).round().astype(np.int64))
     return Dynamics(found.data.isel(time=kept), network, task)

@@ -17,13 +17,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import check
 from ..data import Data
-from ..errors import InvalidInput
+from ..errors import Interrupted, InvalidInput
 from ..losses import SquaredError
 from ..network import MLP
 from ..optimisers import SGD
 from ..problem import Problem
 from ..schedules import Schedule
-from ..session import progress_bar
+from ..session import Report, Session, progress_bar, watching_for_interrupt
 from .dynamics import Dynamics, dataset
 from .setting import LinearNetwork, LinearTask, learning_rates
 
@@ -46,7 +46,8 @@ def simulate(
 ) -> Dynamics:
     """Train networks with their own data sets; mean losses and their standard errors.
 
-    The test loss is that of the population, |v|^2 / D + sigma^2, not of a sample.
+    The test loss is that of the population, |v|^2 / D + sigma^2, not of a sample. Ctrl-C raises `Interrupted` with the
+    networks that were finished; a second one stops at once.
 
     Args:
         network, task, rate, steps: as in `solve`.
@@ -59,15 +60,32 @@ def simulate(
     rates, count = learning_rates(rate, steps), check.integer("networks", networks, least=2)
     start = check.integer("seed", seed)
     together = max(1, min(count, _NUMBERS // sizes.numbers))
-    found = []
-    with progress_bar("networks", progress) as report, np.errstate(over="ignore", invalid="ignore"):
+    found: list[Floats] = []
+    session = Session()
+    with progress_bar("real networks", progress, "networks") as report, watching_for_interrupt(session):
         for first in range(0, count, together):
-            drawn = np.random.default_rng([start, first])
-            group = Networks(network, task, sizes, min(together, count - first), drawn)
-            found.append(group.train(rates))
-            report(first + together, count, float(found[-1][0, :, -1].mean()))
-        losses = np.concatenate(found, axis=1)
-        mean, error = losses.mean(axis=1), losses.std(axis=1, ddof=1) / math.sqrt(count)
+            group = Networks(network, task, sizes, min(together, count - first), np.random.default_rng([start, first]))
+            found.append(group.train(rates, _part(report, first, group.count, count)))
+            if session.interrupted:
+                break
+    answer = _means(network, task, rates, sizes, np.concatenate(found, axis=1))
+    if session.interrupted:
+        done = sum(losses.shape[1] for losses in found)
+        raise Interrupted(f"interrupted after {done} of {count} networks", answer)
+    return answer
+
+
+def _part(report: Report, first: int, size: int, count: int) -> Report:
+    """Progress in networks, of a group that begins with the network `first`."""
+    return lambda done, total, loss: report(first + size * done // total, count, loss)
+
+
+def _means(network: LinearNetwork, task: LinearTask, rates: Floats, sizes: Sizes, losses: Floats) -> Dynamics:
+    """Means over networks and their standard errors, infinite for one network."""
+    count = losses.shape[1]
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = losses.mean(axis=1)
+        error = losses.std(axis=1, ddof=1) / math.sqrt(count) if count > 1 else np.full_like(mean, np.inf)
     names = ("test_loss", "train_loss")
     time = np.concatenate([[0.0], np.cumsum(rates)])
     blown = np.nonzero(~np.isfinite(mean[0]))[0]
@@ -136,8 +154,14 @@ class Networks:
         if network.centred:
             self.start = self.target - self.errors()
 
-    def train(self, rates: Float[Floats, " t"]) -> Float[Floats, "2 n t"]:
+    def train(
+        self, rates: Float[Floats, " t"], report: Report = lambda done, total, loss: None
+    ) -> Float[Floats, "2 n t"]:
         """Test and train losses before every step and after the last one."""
+        with np.errstate(over="ignore", invalid="ignore"):  # networks may diverge
+            return self._train(rates, report)
+
+    def _train(self, rates: Float[Floats, " t"], report: Report) -> Float[Floats, "2 n t"]:
         found = np.empty((2, self.count, len(rates) + 1))
         for step in range(len(rates) + 1):
             backward = self._backward()
@@ -146,6 +170,7 @@ class Networks:
             error = np.sum(self.eigenvalues * v**2, axis=(1, 2)) / self.scale**2
             found[0, :, step] = error + self.sizes.outputs * self.task.noise**2
             found[1, :, step] = found[0, :, step] if train is None else train
+            report(step, len(rates), float(found[0, :, step].mean()))
             if step < len(rates):
                 self._update(backward, gradient, rates[step])
         return found

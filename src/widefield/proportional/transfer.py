@@ -14,12 +14,13 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike, NDArray
 
 from .. import check, storage
-from ..errors import FileProblem, InvalidInput
+from ..errors import FileProblem, Interrupted, InvalidInput
 from ..session import Report, progress_bar
 from . import description
 from .dynamics import solve_many
 from .setting import LinearNetwork, LinearTask
 from .simulation import simulate
+from .sweep import EXPLODED
 
 Floats = NDArray[np.float64]
 
@@ -183,23 +184,33 @@ def simulated_sweep(
     seed: int = 0,
     progress: bool | None = None,
 ) -> RateSweep:
-    """The same with real networks: means over `seeds` networks, with standard errors `loss_error`."""
+    """The same with real networks: means over `seeds` networks, with standard errors `loss_error`.
+
+    Ctrl-C raises `Interrupted` with the rates that were finished.
+    """
     networks, over, values = _varied(network, widths, depths)
     grid, count = _grid(rates), check.integer("steps", steps, least=1)
     shape = (len(networks), len(grid))
     loss, error, start = np.full(shape, np.nan), np.full(shape, np.nan), np.full(len(networks), np.nan)
-    with progress_bar("networks", progress) as report:
-        for i, one in enumerate(networks):
-            for j, rate in enumerate(grid):
+    stopped: Interrupted | None = None
+    with progress_bar("real networks", progress, "rates") as report:
+        for i, j in np.ndindex(shape):
+            try:
                 run = simulate(
-                    one, task, rate, count, dimension=dimension, networks=seeds, seed=seed, progress=False
+                    networks[i], task, grid[j], count, dimension=dimension, networks=seeds, seed=seed, progress=False
                 ).data
-                start[i] = run["test_loss"][0]
-                ends = float(run["test_loss"][-1]), float(run["test_loss_error"][-1])
-                if np.isfinite(ends).all() and ends[0] < 1e6 * start[i]:
-                    loss[i, j], error[i, j] = ends
-                report(i * len(grid) + j + 1, loss.size, ends[0])
-    return _sweep(loss, error, start, grid, networks, task, over, values)
+            except Interrupted as interruption:
+                stopped = interruption
+                break
+            start[i] = run["test_loss"][0]
+            ends = float(run["test_loss"][-1]), float(run["test_loss_error"][-1])
+            if np.isfinite(ends).all() and ends[0] < EXPLODED * start[i]:
+                loss[i, j], error[i, j] = ends
+            report(i * len(grid) + j + 1, loss.size, ends[0])
+    found = _sweep(loss, error, start, grid, networks, task, over, values)
+    if stopped is not None:
+        raise Interrupted(f"interrupted at {over} {values[i]:g}, rate {grid[j]:.3g}", found)
+    return found
 
 
 def largest_stable_rate(
@@ -211,6 +222,7 @@ def largest_stable_rate(
     low: float = 1e-3,
     high: float = 4.0,
     precision: float = 0.005,
+    progress: bool | None = None,
 ) -> float:
     """The learning rate up to which training works: after `steps` steps the training loss is `reduction` of its start.
 
@@ -220,20 +232,23 @@ def largest_stable_rate(
     Args:
         network, task: see `solve`.
         steps: number of steps; more resolve the edge better.
-        reduction: of the training loss, above what label noise leaves.
+        reduction: of the training loss, which label noise is part of.
         low, high: where the search begins and ends.
         precision: relative, of the rate.
+        progress: of every group of rates; None shows it on terminals only.
     """
     count = check.integer("steps", steps, least=1)
     least, most = check.number("low", low, above=0.0), check.number("high", high, above=low)
     goal = check.number("reduction", reduction, above=0.0, most=1.0)
 
-    def ends(rates: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-        schedules = np.repeat(rates[:, None], count, axis=1)
-        train = solve_many([network] * len(rates), [task] * len(rates), schedules).train
-        return train[:, -1], train[:, -1] < goal * train[:, 0]
+    with progress_bar("largest stable rate", progress) as report:
 
-    return _edge(ends, least, most, check.number("precision", precision, above=0.0))
+        def ends(rates: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+            schedules = np.repeat(rates[:, None], count, axis=1)
+            train = solve_many([network] * len(rates), [task] * len(rates), schedules, report).train
+            return train[:, -1], train[:, -1] < goal * train[:, 0]
+
+        return _edge(ends, least, most, check.number("precision", precision, above=0.0))
 
 
 def _edge(

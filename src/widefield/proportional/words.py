@@ -14,6 +14,9 @@ ADVICE = {
     "data_variance": "variance over data sets: more data would do better",
 }
 
+_ENOUGH = 100
+"""Steps that resolve the edge of stability well enough for advice."""
+
 _LOWER = 0.99
 """A test loss that was lower than at the end by this factor is worth going back to."""
 
@@ -41,8 +44,8 @@ def interpretation(dynamics: Dynamics) -> str:
 
 
 def remedy(dynamics: Dynamics, rate: float, steps: int) -> str:
-    """The largest rate that works in as many steps, for a run that diverges at `rate`."""
-    network, task = dynamics.network, dynamics.task
+    """The largest rate that works in as many steps, but a hundred at most, for a run that diverges at `rate`."""
+    network, task, steps = dynamics.network, dynamics.task, min(steps, _ENOUGH)
     try:
         limit = largest_stable_rate(network, task, steps, low=1e-4 * rate, high=rate)
     except InvalidInput:
