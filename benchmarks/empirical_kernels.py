@@ -27,8 +27,8 @@ from rich.table import Table
 import widefield as wf
 from widefield.kernels.empirical import network_kernels
 from widefield.kernels.functions import ntk_of_function
-from widefield.matrices import Dense
-from widefield.rules import hidden
+from widefield.matrices.dense import Dense
+from widefield.problem.rules import hidden
 
 DIMENSION = 25
 ROUTES = ("products of fields", "vjp then jvp", "whole Jacobian")

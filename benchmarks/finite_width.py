@@ -21,8 +21,8 @@ from rich.console import Console
 from rich.table import Table
 
 import widefield as wf
-from widefield.matrices import Dense
-from widefield.training import Program, advance, compile_problem
+from widefield.matrices.dense import Dense
+from widefield.training.program import Program, advance, compile_problem
 
 RULES: dict[str, wf.LearningRule] = {
     "gradient descent": wf.GradientDescent(),

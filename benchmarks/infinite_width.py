@@ -22,8 +22,10 @@ from rich.console import Console
 from rich.table import Table
 
 import widefield as wf
-from widefield.alternating import Equations, Sampling, Schedule, alternate
-from widefield.demo import default_problem
+from widefield.cli.demo import default_problem
+from widefield.solvers.alternating.equations import Equations
+from widefield.solvers.alternating.iteration import Schedule, alternate
+from widefield.solvers.alternating.sources import Sampling
 
 console = Console(width=120)
 

@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from widefield.effective import sampler
-from widefield.network import MLP
+from widefield.problem.network import MLP
 
 COLUMNS = ("width", "by metrics (networks / s)", "with weights (networks / s)", "ratio", "largest |z|")
 

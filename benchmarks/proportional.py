@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from widefield.errors import NotAccurate
+from widefield.base.errors import NotAccurate
 from widefield.proportional import LinearNetwork, LinearTask, power_law, simulate, solve, solve_long, solve_many
 from widefield.proportional.cross_layer import CrossLayerChain
 from widefield.proportional.equations import Equations, equations

@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from widefield.kernels import Kernels, StaticKernel
-from widefield.network import MLP
+from widefield.problem.network import MLP
 
 ROOT = Path(__file__).resolve().parents[1]
 PEER = Path(os.environ.get("WIDEFIELD_PEER_PYTHON", ROOT / ".venv-neural-tangents" / "bin" / "python"))

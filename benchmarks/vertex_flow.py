@@ -38,11 +38,11 @@ from rich.table import Table
 from widefield.effective.curvature import Slopes, derivatives
 from widefield.effective.flow import flow
 from widefield.gaussian.nested import evaluate
+from widefield.gaussian.sample_pairs import Pairs
+from widefield.gaussian.sobol import normals
 from widefield.kernels.fluctuations import saddle_point
 from widefield.kernels.noise import widest_first
-from widefield.kernels.sample_pairs import Pairs
-from widefield.network import MLP
-from widefield.sources import normals
+from widefield.problem.network import MLP
 
 DIMENSION, WIDTH, REPLICAS, MORE = 20, 128, 4, 16
 

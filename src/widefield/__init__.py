@@ -3,39 +3,30 @@
 from typing import TYPE_CHECKING, Any
 
 from . import activations, data, effective, kernels, plots, proportional, two_layer
-from ._version import __version__
-from .crosschecking import crosscheck
+from .asking.crosschecking import crosscheck
+from .asking.solving import solve
+from .base.errors import Diverged, FileProblem, Interrupted, InvalidInput, NotAccurate, UnknownName, WidefieldError
+from .base.version import __version__
 from .data import Data
-from .errors import Diverged, FileProblem, Interrupted, InvalidInput, NotAccurate, UnknownName, WidefieldError
-from .flow import GradientFlow
-from .losses import Huber, Logistic, Loss, SoftmaxCrossEntropy, SquaredError
-from .network import MLP
-from .optimisers import SGD
-from .problem import Problem
-from .record import Record
-from .rules import (
-    DirectFeedbackAlignment,
-    FeedbackAlignment,
-    GatedLinear,
-    GradientDescent,
-    Hebb,
-    LearningRule,
-)
-from .schedules import Cosine, Piecewise, PowerDecay
-from .solving import solve
-from .theories import (
-    AlternatingMonteCarlo,
-    ClosedLinear,
-    FiniteWidth,
-    Fluctuations,
-    GradientIndependence,
-    InfiniteWidth,
-    Lazy,
-    Perturbative,
-    Theory,
-    TwoLayer,
-)
-from .trajectory import Trajectory
+from .problem.gradient_flow import GradientFlow
+from .problem.losses import Huber, Logistic, Loss, SoftmaxCrossEntropy, SquaredError
+from .problem.network import MLP
+from .problem.optimisers import SGD
+from .problem.problem import Problem
+from .problem.record import Record
+from .problem.rules import DirectFeedbackAlignment, FeedbackAlignment, GatedLinear, GradientDescent, Hebb, LearningRule
+from .problem.schedules import Cosine, Piecewise, PowerDecay, Schedule
+from .problem.theory import Theory
+from .theories.alternating import AlternatingMonteCarlo
+from .theories.closed_linear import ClosedLinear
+from .theories.finite_width import FiniteWidth
+from .theories.fluctuations import Fluctuations
+from .theories.gradient_independence import GradientIndependence
+from .theories.infinite_width import InfiniteWidth
+from .theories.lazy import Lazy
+from .theories.perturbative import Perturbative
+from .theories.two_layer import TwoLayer
+from .trajectory.trajectory import Trajectory
 
 if TYPE_CHECKING:
     from .estimators import KernelClassifier, KernelRegressor
@@ -74,6 +65,7 @@ __all__ = [
     "PowerDecay",
     "Problem",
     "Record",
+    "Schedule",
     "SoftmaxCrossEntropy",
     "SquaredError",
     "Theory",

@@ -11,7 +11,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from .. import check
+from ..base import check
+from ..base.describe import put
 
 Elementwise = Callable[[Any], Array]
 """An elementwise function of an array."""
@@ -81,7 +82,7 @@ class Activation:
         check.choice("universality class", self.universality_class, CLASSES)
         for single, pair in (("square", self.feature_moment), ("slope_square", self.slope_moment)):
             if getattr(self, single) is None and pair is not None:
-                object.__setattr__(self, single, _on_diagonal(pair))
+                put(self, **{single: _on_diagonal(pair)})
 
     def __call__(self, z: Any) -> Array:
         """Return sigma(z)."""
@@ -101,12 +102,6 @@ class Activation:
 
     def __repr__(self) -> str:
         return f"Activation({self.name!r})"
-
-    def __reduce__(self) -> tuple[Callable[[str], Activation], tuple[str]]:
-        """Pickle by name: compiled functions cannot be pickled."""
-        from .table import get
-
-        return get, (self.name,)
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import math
 import re
 from collections.abc import Callable
@@ -12,9 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from .. import check
-from ..errors import InvalidInput, UnknownName
-from ..precision import double_precision
+from ..base import check
+from ..base.errors import InvalidInput, UnknownName
+from ..base.precision import double_precision
 from . import moments
 from .activation import Activation, Elementwise, OneVariance, TwoVariances
 
@@ -256,3 +257,11 @@ _ACTIVATIONS: dict[str, Activation] = {
         ),
     )
 }
+
+
+def _by_name(activation: Activation) -> tuple[Callable[[str], Activation], tuple[str]]:
+    """Pickle by name: compiled functions cannot be pickled."""
+    return get, (activation.name,)
+
+
+copyreg.pickle(Activation, _by_name)

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .. import check
-from ..errors import InvalidInput
-from .samples import ByValue, Floats, Samples, column, put
+from ..base import check
+from ..base.arrays import Floats
+from ..base.describe import ByValue, put
+from ..base.errors import InvalidInput
+from .samples import Samples, column
 from .source import DataSource
 
 _ROUNDING = 1e-12

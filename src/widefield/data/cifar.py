@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import FileProblem, InvalidInput
+from ..base.describe import put
+from ..base.errors import FileProblem, InvalidInput
 from .images import Images, Pool
-from .samples import put
 
 _RECORD = 1 + 3 * 32 * 32
 _TRAIN = tuple(f"data_batch_{i}.bin" for i in range(1, 6))

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import check
-from ..errors import InvalidInput
-from .samples import Floats, Samples, put
+from ..base import check
+from ..base.arrays import Floats, Integers
+from ..base.describe import put
+from ..base.errors import InvalidInput
+from .samples import Samples
 from .source import DataSource, integers, stream
 
 NORMALISATIONS = ("rms", "sphere")
-
-Indices = NDArray[np.intp]
 
 
 class Pool(NamedTuple):
@@ -25,7 +25,7 @@ class Pool(NamedTuple):
     images: NDArray[Any]
     classes: NDArray[Any]
 
-    def shuffled(self, classes: tuple[int, ...], rng: np.random.Generator) -> list[Indices]:
+    def shuffled(self, classes: tuple[int, ...], rng: np.random.Generator) -> list[Integers]:
         """Return the images of every class as a shuffled deck of row numbers."""
         return [rng.permutation(np.flatnonzero(self.classes == c)) for c in classes]
 
@@ -101,7 +101,7 @@ class Images(DataSource):
         return codes[np.arange(count) % classes]
 
 
-def _deal(decks: list[Indices], classes: tuple[int, ...], name: str, count: int) -> Indices:
+def _deal(decks: list[Integers], classes: tuple[int, ...], name: str, count: int) -> Integers:
     """Take `count` images from the tops of the decks in turn."""
     chosen = np.empty(count, dtype=np.intp)
     for turn, (deck, label) in enumerate(zip(decks, classes, strict=True)):

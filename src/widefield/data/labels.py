@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..errors import InvalidInput
-from .samples import Floats
+from ..base.arrays import Floats
+from ..base.errors import InvalidInput
 
 Rule = Callable[[Floats, np.random.Generator], Floats]
 """Gives inputs (n, D) their targets (n, C); the generator serves rules that ignore the inputs."""

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .. import check
+from ..base import check
+from ..base.arrays import Floats
+from ..base.describe import put
 from .labels import Rule, random_signs
-from .samples import Floats, put
 from .source import Part, stream
 from .synthetic import Synthetic
 

@@ -3,41 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from .. import check
-from ..errors import InvalidInput
-
-Floats = NDArray[np.float64]
-
-
-def put(target: object, **values: Any) -> None:
-    """Set fields of a frozen dataclass; arrays become read-only."""
-    for name, value in values.items():
-        if isinstance(value, np.ndarray):
-            value.setflags(write=False)
-        object.__setattr__(target, name, value)
-
-
-@dataclass(frozen=True, eq=False)
-class ByValue:
-    """Equality and hash of a dataclass whose fields are arrays or None."""
-
-    def _values(self) -> tuple[Any, ...]:
-        return tuple(getattr(self, field.name) for field in fields(self))
-
-    def __eq__(self, other: object) -> bool:
-        if type(other) is not type(self):
-            return NotImplemented
-        return all(np.array_equal(a, b) for a, b in zip(self._values(), other._values(), strict=True))
-
-    def __hash__(self) -> int:
-        # adding 0.0 turns -0.0 into 0.0: equal arrays must have equal hashes
-        return hash(tuple(None if v is None else (v.shape, (v + 0.0).tobytes()) for v in self._values()))
+from ..base import check
+from ..base.arrays import Floats
+from ..base.describe import ByValue, put
+from ..base.errors import InvalidInput
 
 
 @dataclass(frozen=True, eq=False, init=False)

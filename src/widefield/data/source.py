@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .. import check
-from ..describe import Described
+from ..base import check
+from ..base.describe import Described
 from .samples import Samples
 
 Part = Literal["train", "test", "rule"]

@@ -8,10 +8,12 @@ from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
-from .. import check
-from ..errors import InvalidInput
+from ..base import check
+from ..base.arrays import Floats
+from ..base.describe import put
+from ..base.errors import InvalidInput
 from .labels import LABELS, Rule
-from .samples import Floats, Samples, lq, put
+from .samples import Samples, lq
 from .source import DataSource, Part, stream
 
 

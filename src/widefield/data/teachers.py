@@ -10,10 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..activations import get
-from ..errors import InvalidInput
-from ..precision import double_precision
+from ..base.arrays import Floats
+from ..base.describe import put
+from ..base.errors import InvalidInput
+from ..base.precision import double_precision
 from .labels import Rule
-from .samples import Floats, put
 from .source import integers, stream
 from .synthetic import Synthetic
 

@@ -19,7 +19,8 @@ Entry points: `advise`, `criticality`, `critical_point`, `flow`, `single_flow`, 
 """
 
 from .advice import Advice, advise
-from .criticality import Criticality, CriticalPoint, NotCritical, critical_point, criticality
+from .critical_points import Criticality, CriticalPoint, NotCritical
+from .criticality import critical_point, criticality
 from .flow import Flow, flow
 from .monte_carlo import check
 from .phases import phase_diagram

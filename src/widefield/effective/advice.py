@@ -6,15 +6,14 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .. import check
 from ..activations import Activation, get
+from ..base import check
+from ..base.arrays import Floats
 from .aspect_ratio import critical_block, optimal_aspect_ratio, optimal_gamma
-from .criticality import CriticalPoint, NotCritical, critical_point
+from .critical_points import CriticalPoint, NotCritical
+from .criticality import critical_point
 from .residual import BlockLayer, residual_flow, susceptibilities
-
-Floats = NDArray[np.float64]
 
 _NARROW = 10
 """Below this width an expansion in 1/n means little."""

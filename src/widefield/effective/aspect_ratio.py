@@ -14,9 +14,9 @@ import numpy as np
 from numpy.polynomial import Polynomial
 from scipy.optimize import brentq
 
-from .. import check
 from ..activations import Activation, get
-from ..errors import InvalidInput
+from ..base import check
+from ..base.errors import InvalidInput
 from ..gaussian import average
 from .criticality import critical_point
 from .entropies import in_unit

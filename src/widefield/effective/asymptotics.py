@@ -7,16 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .. import check
 from ..activations import Activation
-from ..errors import InvalidInput
-from .criticality import CriticalPoint, criticality
+from ..base import check
+from ..base.arrays import Floats
+from ..base.errors import InvalidInput
+from .critical_points import CriticalPoint
+from .criticality import criticality
 from .single_flow import ScaleInvariant
 from .single_input import moments, taylor_coefficients
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

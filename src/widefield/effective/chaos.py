@@ -23,17 +23,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
-from numpy.typing import NDArray
 
 from ..activations import Activation
+from ..base.arrays import Floats
+from ..base.precision import double_precision
 from ..gaussian.nested import evaluate
+from ..gaussian.sample_pairs import Pairs
+from ..gaussian.sobol import normals
 from ..kernels.noise import MOST_EXACT, exact_features, widest_first
-from ..kernels.sample_pairs import Pairs
-from ..precision import double_precision
-from ..sources import normals
 from .gradients import Gradients, correlations, gradients
 
-Floats = NDArray[np.float64]
 Coefficients = dict[tuple[int, int], Float[Floats, " q"]]
 
 NEGLIGIBLE = 1e-10

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from .. import check
-from ..errors import InvalidInput
+from ..base import check
+from ..base.arrays import Floats
+from ..base.errors import InvalidInput
 from .quartic import NeuronAction
 from .wick import checked_covariance, inverse
-
-Floats = NDArray[np.float64]
 
 
 def raised(covariance: ArrayLike, K: ArrayLike) -> Float[Floats, "p p p p"]:

@@ -6,14 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
 from scipy.optimize import brentq, minimize_scalar
 
-from ..errors import InvalidInput
+from ..base.arrays import Floats
+from ..base.errors import InvalidInput
 from .single_input import SingleInput
-
-Floats = NDArray[np.float64]
 
 _AT_LEAST, _AT_MOST = 6, 14
 """Decades searched on either side of K = 1; beyond the first, only while the ratio still changes."""

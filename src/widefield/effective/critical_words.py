@@ -11,7 +11,7 @@ from .critical_search import RESOLVED, TOUCHES, Scan
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .criticality import CriticalPoint, Rejected
+    from .critical_points import CriticalPoint, Rejected
 
 
 def jumps(name: str, location: float, jump: float) -> str:

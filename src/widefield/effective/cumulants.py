@@ -8,12 +8,12 @@ from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from .. import check
-from ..errors import InvalidInput
+from ..base import check
+from ..base.arrays import Floats
+from ..base.errors import InvalidInput
 
-Floats = NDArray[np.float64]
 Item = TypeVar("Item")
 Value = TypeVar("Value")
 Correlator = Callable[[tuple[int, ...]], float]

@@ -9,19 +9,17 @@ from functools import cached_property
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import NDArray
 from scipy import sparse
 
 from ..activations import Activation
 from ..activations.moments import determinant
+from ..base.arrays import Floats
+from ..base.precision import double_precision
 from ..gaussian import average_product, feature_kernel
+from ..gaussian.jacobians import PARALLEL, TOLERANCE, density, feature_jacobian, given, slope_jacobian
 from ..gaussian.pairs import products, profile
-from ..kernels.sample_pairs import Pairs
-from ..kernels.susceptibility import PARALLEL, TOLERANCE, density, feature_jacobian, given, slope_jacobian
-from ..precision import double_precision
+from ..gaussian.sample_pairs import Pairs
 from .single_input import SingleInput
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

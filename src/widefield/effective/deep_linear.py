@@ -9,14 +9,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from .. import check
-from ..errors import InvalidInput
+from ..base import check
+from ..base.arrays import Floats
+from ..base.describe import put
+from ..base.errors import InvalidInput
 from .cumulants import connected
 from .wick import checked_covariance, double_factorial
-
-Floats = NDArray[np.float64]
 
 
 def growth(half: int, width: int) -> float:
@@ -63,8 +63,8 @@ class DeepLinear:
         values = tuple(given) if isinstance(given, list | tuple) else (given,) * (len(widths) + 1)
         if len(values) != len(widths) + 1:
             raise InvalidInput(f"weight_variances has {len(values)} entries; {len(widths)} widths need one more")
-        object.__setattr__(self, "widths", widths)
-        object.__setattr__(self, "weight_variances", tuple(check.number("C_W", c, above=0.0) for c in values))
+        put(self, widths=widths)
+        put(self, weight_variances=tuple(check.number("C_W", c, above=0.0) for c in values))
 
     def two_point(self, layer: int, input_kernel: ArrayLike = 1.0) -> Floats:
         """G^l = C_W^1 .. C_W^l G^0 for any inputs, G^0_ab = x_a . x_b / n_0, PDLT eqs. (3.9), (3.15)."""

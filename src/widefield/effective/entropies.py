@@ -6,12 +6,10 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .. import check
-from ..errors import InvalidInput
-
-Floats = NDArray[np.float64]
+from ..base import check
+from ..base.arrays import Floats
+from ..base.errors import InvalidInput
 
 UNITS = {"nats": 1.0, "bits": math.log(2.0)}
 """Nats in one unit."""

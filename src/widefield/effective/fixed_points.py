@@ -14,15 +14,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.interpolate import BSpline, make_interp_spline
 
 from ..activations import Activation
+from ..base.arrays import Booleans, Floats, Integers
 from .single_input import SingleInput
-
-Floats = NDArray[np.float64]
-Booleans = NDArray[np.bool_]
-Integers = NDArray[np.intp]
 
 _DECADES, _PER_DECADE = 6, 24
 """The table of g reaches this many decades to either side of the first kernel."""

@@ -8,24 +8,21 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from .. import check
-from ..errors import InvalidInput
+from ..base import check
+from ..base.arrays import Floats
+from ..base.errors import InvalidInput
+from ..base.session import counting_bar
 from ..gaussian import slope_square
+from ..gaussian.sample_pairs import Pairs
 from ..kernels.fluctuations import saddle_point
-from ..kernels.sample_pairs import Pairs
-from ..kernels.static import inputs_of
-from ..network import MLP
-from ..session import counting_bar
+from ..problem.network import MLP, widths_of
 from . import couplings
 from .chaos import enough_points, feature_covariances
 from .cumulants import over_replicas
 from .curvature import Curvature, Slopes, derivatives
 from .quartic import NeuronAction, Observable, spread_over_neurons
-from .sampler import widths_of
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +173,7 @@ def flow(
         seed: of the first replica.
         progress: True or False for a progress bar, None for one on terminals only.
     """
-    inputs, sizes = inputs_of(x, None)[0], widths_of(network, widths)
+    inputs, sizes = check.inputs(x, None)[0], widths_of(network, widths)
     replicas = check.integer("replicas", replicas, least=2)
     if not np.isfinite(slope_square(network.phi, 1.0)):
         raise InvalidInput(f"activation {network.activation!r} jumps: its kernels have no derivatives")

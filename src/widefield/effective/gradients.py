@@ -7,17 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from ..activations import Activation
+from ..base.arrays import Floats
 from ..gaussian import average, average_product, feature_kernel, slope_kernel
 from ..gaussian.hermite import MOST_TERMS, grid
+from ..gaussian.jacobians import TOLERANCE, feature_jacobian
 from ..gaussian.nested import Function, evaluate
-from ..kernels.sample_pairs import Pairs
-from ..kernels.susceptibility import TOLERANCE, feature_jacobian
-
-Floats = NDArray[np.float64]
+from ..gaussian.sample_pairs import Pairs
 
 MOST, LEAST = 6, 2
 """Highest degrees m from series and from integrals."""

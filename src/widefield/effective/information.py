@@ -11,13 +11,11 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .. import check
-from ..errors import InvalidInput
+from ..base import check
+from ..base.arrays import Floats
+from ..base.errors import InvalidInput
 from .entropies import in_unit
-
-Floats = NDArray[np.float64]
 
 ORDERS = (0, 2, 3)
 """Powers of V / n up to which expansions go: there is no first one."""

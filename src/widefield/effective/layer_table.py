@@ -10,17 +10,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from numpy.typing import NDArray
 
-from .. import check
 from ..activations import Activation, get
-from ..errors import InvalidInput
+from ..base import check
+from ..base.arrays import Floats
+from ..base.errors import InvalidInput
+from ..base.precision import double_precision
 from ..gaussian.averages import check_variance
-from ..precision import double_precision
 from .single_input import SMOOTH, Moments, moments
 from .susceptibilities import Susceptibilities, from_moments
-
-Floats = NDArray[np.float64]
 
 _REACH = 10.0
 """The trapezoidal rule ends at this many standard deviations."""

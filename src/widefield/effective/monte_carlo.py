@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
-from numpy.typing import ArrayLike, NDArray
-from rich import box
-from rich.console import Console
-from rich.table import Table
+from numpy.typing import ArrayLike
 
-from .. import check as checks
-from ..kernels.sample_pairs import Pairs
-from ..network import MLP
-from ..session import counting_bar
+from ..base import check as checks
+from ..base import tables
+from ..base.arrays import Floats
+from ..base.session import counting_bar
+from ..gaussian.sample_pairs import Pairs
+from ..problem.network import MLP, widths_of
 from . import sampler
 from .flow import Flow, flow
-
-Floats = NDArray[np.float64]
 
 _OUTPUTS = 32
 """Outputs whose pairs give `four_point`: the noise falls like their number until that of the metric is left."""
@@ -133,12 +130,10 @@ class Check:
         columns = {name: ("correlator", [row[k] for row in rows]) for k, name in enumerate(names)}
         return xr.Dataset(columns, coords={"correlator": [c.name for c in self.comparisons]})
 
-    def table(self) -> Table:
+    def table(self) -> Any:
         """`dataset`, for a terminal."""
-        table = Table(box=box.SIMPLE, padding=(0, 1, 0, 0))
-        table.add_column("correlator")
-        for heading in ("numbers", "largest |z|", "off at this width", "of higher order", "would notice"):
-            table.add_column(heading, justify="right")
+        headings = ("correlator", "numbers", "largest |z|", "off at this width", "of higher order", "would notice")
+        table = tables.table(headings, words=1)
         for name, row in self.dataset().to_dataframe().iterrows():
             parts = (_percent(row[key]) for key in ("relative_difference", "relative_bias", "noticed"))
             table.add_row(str(name), f"{row['numbers']:.0f}", f"{row['largest_z']:.2f}", *parts)
@@ -153,10 +148,7 @@ class Check:
             f"{network.activation}, {self.flow.layers} layers, {sizes}, {samples} input{'s' if samples > 1 else ''}: "
             f"{self.draws} networks {what}, and as many of twice the width."
         )
-        console = Console(width=110, color_system=None, force_terminal=False, file=io.StringIO())
-        with console.capture() as captured:
-            console.print(title, self.table(), self.verdict, sep="\n")
-        return "\n".join(line.rstrip() for line in captured.get().splitlines() if line.strip())
+        return tables.as_text(title, self.table(), self.verdict)
 
 
 def _percent(fraction: float) -> str:
@@ -192,7 +184,7 @@ def check(
         points: Sobol points of the prediction.
         progress: True or False for a progress bar, None for one on terminals only.
     """
-    sizes = sampler.widths_of(network, widths)
+    sizes = widths_of(network, widths)
     draws, seed = checks.integer("draws", draws, least=100), checks.integer("seed", seed)
     threshold, explicit = checks.number("threshold", threshold, above=0.0), checks.flag("explicit", explicit)
     theory = flow(network, x, sizes, points=points)

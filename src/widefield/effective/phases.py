@@ -6,15 +6,13 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
 
-from .. import check
 from ..activations import Activation, get
-from ..errors import InvalidInput
+from ..base import check
+from ..base.arrays import Floats
+from ..base.errors import InvalidInput
 from .fixed_points import reached
 from .single_input import SingleInput, moments
-
-Floats = NDArray[np.float64]
 
 PHASES = ("ordered", "critical", "chaotic", "exploding")
 """chi_perp < 1: inputs become parallel, gradients vanish; = 1; > 1: they part, gradients explode; no finite K*."""

@@ -10,8 +10,9 @@ import xarray as xr
 from matplotlib import patheffects
 from numpy.typing import NDArray
 
-from ..errors import InvalidInput
-from ..plots import COLOURS, axes_or_new, style
+from ..base.arrays import Floats
+from ..base.drawing import COLOURS, axes_or_new, style
+from ..base.errors import InvalidInput
 from .aspect_ratio import information_of_ratio
 from .criticality import criticality
 from .phases import PHASES
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from .advice import Advice
-
-Floats = NDArray[np.float64]
 
 
 def phase_diagram_plot(diagram: xr.Dataset, axes: Axes | None = None) -> Axes:

@@ -7,13 +7,11 @@ from functools import cache
 
 import jax
 import numpy as np
-from numpy.typing import NDArray
 
 from ..activations import Activation
-from ..errors import InvalidInput
+from ..base.arrays import Floats
+from ..base.errors import InvalidInput
 from ..gaussian.nested import evaluate
-
-Floats = NDArray[np.float64]
 
 _NEAR = 1e-8
 """Distance from a point, relative to max(1, |point|), at which one-sided values are taken."""

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import NDArray
 
-from .. import check
-from ..errors import InvalidInput
+from ..base import check
+from ..base.arrays import Floats
+from ..base.describe import put
+from ..base.errors import InvalidInput
 from ..gaussian.averages import ROUNDING
 from .wick import checked_covariance, inverse, moment_tensor
 
-Floats = NDArray[np.float64]
 Observable = Callable[[Floats], Any]
 """Of the preactivations of one neuron: an array (points, samples) to one number for each point."""
 
@@ -44,8 +44,8 @@ class QuarticAction:
     def __post_init__(self) -> None:
         """Check shapes and symmetry."""
         K = checked_covariance(self.K)
-        object.__setattr__(self, "K", K)
-        object.__setattr__(self, "coupling", _symmetric(self.coupling, 4, len(K)))
+        put(self, K=K)
+        put(self, coupling=_symmetric(self.coupling, 4, len(K)))
 
     @classmethod
     def from_correlators(cls, two_point: Any, connected: Any) -> QuarticAction:
@@ -110,8 +110,8 @@ class NearlyGaussian:
             if check.integer("order of a coupling", order, least=4) % 2:
                 raise InvalidInput(f"the coupling of order {order} is odd; only even ones are treated")
         kept = {order: _symmetric(s, order, len(K)) for order, s in sorted(self.couplings.items())}
-        object.__setattr__(self, "K", K)
-        object.__setattr__(self, "couplings", MappingProxyType(kept))
+        put(self, K=K)
+        put(self, couplings=MappingProxyType(kept))
 
     @property
     def partition(self) -> float:
@@ -162,8 +162,8 @@ class NeuronAction:
         for axes in ((1, 0, 2, 3), (0, 1, 3, 2), (2, 3, 0, 1)):
             if np.abs(v - v.transpose(axes)).max() > ROUNDING * np.abs(v).max():
                 raise InvalidInput("v^(ab)(cd) must not change under a <-> b, c <-> d and (ab) <-> (cd)")
-        object.__setattr__(self, "g", g)
-        object.__setattr__(self, "v", v)
+        put(self, g=g)
+        put(self, v=v)
         check.integer("neurons", self.neurons, least=1)
 
     @cached_property

@@ -16,17 +16,15 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
 
-from .. import check
 from ..activations import Activation
-from ..errors import InvalidInput
+from ..base import check
+from ..base.arrays import Floats
+from ..base.errors import InvalidInput
+from ..base.precision import double_precision
 from ..gaussian import average, feature_kernel
-from ..precision import double_precision
 from .single_input import SingleInput
 from .wick import checked_covariance
-
-Floats = NDArray[np.float64]
 
 _DEEP = 100
 """Layers from which it pays to compile a rule for <s^2>."""

@@ -12,22 +12,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import NDArray
 
-from .. import check
 from ..activations import Activation, get
-from ..errors import InvalidInput
+from ..base import check
+from ..base.arrays import Floats
+from ..base.errors import InvalidInput
+from ..base.session import counting_bar
 from ..gaussian import slope_square
-from ..kernels.sample_pairs import Pairs
-from ..session import counting_bar
+from ..gaussian.sample_pairs import Pairs
 from .chaos import enough_points, feature_covariances
 from .cumulants import over_replicas
 from .curvature import Curvature, Slopes, derivatives
 from .residual import BlockLayer, all_kernels, block_layers, check_gamma
 from .tilts import tilts
 from .wick import checked_covariance
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,18 +8,16 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import NDArray
 
-from .. import check
 from ..activations import Activation, get
-from ..kernels.sample_pairs import Pairs
-from ..precision import double_precision
+from ..base import check
+from ..base.arrays import Floats
+from ..base.precision import double_precision
+from ..gaussian.sample_pairs import Pairs
 from .cumulants import Estimate
 from .residual import BlockLayer, block_layers, check_gamma, kernel_flow
 from .residual_inputs import with_samples
 from .wick import checked_covariance
-
-Floats = NDArray[np.float64]
 
 _NUMBERS = 1_000_000
 """Of a batch: fits the cache better than larger ones and costs no speed."""

@@ -12,16 +12,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from .. import check
 from ..activations import Activation
-from ..errors import InvalidInput
-from ..kernels.static import inputs_of
-from ..network import MLP
-from ..precision import double_precision
-
-Floats = NDArray[np.float64]
+from ..base import check
+from ..base.arrays import Floats
+from ..base.precision import double_precision
+from ..problem.network import MLP, widths_of
 
 _AT_ONCE = 2**18
 """Random numbers that are held at once: more fall out of the cache."""
@@ -54,7 +51,7 @@ def metrics(
     (PDLT eqs. (4.69), (4.70)): n_l vectors for each layer take the place of n_l n_{l-1} weights. The last metric is
     that of the outputs (times gamma).
     """
-    inputs, sizes = inputs_of(x, None)[0], widths_of(network, widths)
+    inputs, sizes = check.inputs(x, None)[0], widths_of(network, widths)
     draws, generator = check.integer("draws", draws, least=1), _generator(seed)
     result = _room(draws, len(sizes) + 1, len(inputs))
     with double_precision():
@@ -171,7 +168,7 @@ def networks(
     `neurons` is the number of outputs and `law` that of the weights: "normal", or "uniform" with the same variance
     (biases stay normal).
     """
-    inputs, sizes = inputs_of(x, None)[0], widths_of(network, widths)
+    inputs, sizes = check.inputs(x, None)[0], widths_of(network, widths)
     draws, neurons = check.integer("draws", draws, least=1), check.integer("neurons", neurons, least=1)
     check.choice("law", law, LAWS)
     layout = (inputs.shape[1], *sizes, neurons)
@@ -244,16 +241,6 @@ def _batches(draws: int, numbers: int) -> Iterator[tuple[int, int, int]]:
     batch = min(draws, max(1, _AT_ONCE // numbers))
     for start in range(0, draws, batch):
         yield start, min(start + batch, draws), batch
-
-
-def widths_of(network: MLP, widths: int | Sequence[int]) -> tuple[int, ...]:
-    """n_1 .. n_L of the hidden layers, from one nominal width or from all of them."""
-    if not isinstance(widths, Sequence | np.ndarray):
-        return network.widths(check.integer("widths", widths, least=1))
-    sizes = tuple(check.integer("widths", n, least=1) for n in widths)
-    if len(sizes) != network.hidden_layers:
-        raise InvalidInput(f"widths has {len(sizes)} entries; the network has {network.hidden_layers} hidden layers")
-    return sizes
 
 
 def _constants(network: MLP, x: Float[Floats, "p d"]) -> tuple[Array, Array, Array]:

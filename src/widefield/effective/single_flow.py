@@ -7,16 +7,14 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
 
-from .. import check
 from ..activations import Activation, get
-from ..errors import InvalidInput
-from ..precision import double_precision
+from ..base import check
+from ..base.arrays import Floats
+from ..base.errors import InvalidInput
+from ..base.precision import double_precision
 from .criticality import criticality
 from .layer_table import layer_table, per_layer
-
-Floats = NDArray[np.float64]
 
 
 def single_flow(

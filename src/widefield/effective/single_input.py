@@ -9,18 +9,16 @@ from typing import Any
 
 import jax
 import numpy as np
-from numpy.typing import NDArray
 
-from .. import check
 from ..activations import Activation, get
 from ..activations.activation import Elementwise
-from ..errors import InvalidInput
+from ..base import check
+from ..base.arrays import Floats
+from ..base.errors import InvalidInput
+from ..base.precision import double_precision
 from ..gaussian import average, average_derivative, fourth, slope_square, square
 from ..gaussian.averages import check_variance
-from ..precision import double_precision
 from .probes import kinks
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

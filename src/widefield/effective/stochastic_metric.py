@@ -13,23 +13,21 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
-from numpy.typing import NDArray
 
-from .. import check
 from ..activations import Activation, get
-from ..errors import InvalidInput
+from ..base import check
+from ..base.arrays import Floats
+from ..base.errors import InvalidInput
 from ..gaussian import average, average_product
+from ..gaussian.jacobians import TOLERANCE
 from ..gaussian.nested import evaluate
+from ..gaussian.sample_pairs import Pairs
+from ..gaussian.sobol import normals
 from ..kernels.noise import MOST_EXACT, widest_first
-from ..kernels.sample_pairs import Pairs
-from ..kernels.susceptibility import TOLERANCE
-from ..sources import normals
 from .cumulants import Estimate, over_replicas
 from .layer_table import layer_table, per_layer
 from .single_flow import single_flow
 from .wick import checked_covariance, inverse
-
-Floats = NDArray[np.float64]
 
 
 def third_cumulant_flow(

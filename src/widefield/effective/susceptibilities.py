@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .. import check
 from ..activations import Activation
+from ..base import check
+from ..base.arrays import Floats
 from .single_input import Moments, moments
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -6,19 +6,17 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import NDArray
 
 from ..activations import Activation
 from ..activations.moments import determinant
+from ..base.arrays import Floats
 from ..gaussian import average_product
+from ..gaussian.jacobians import PARALLEL, TOLERANCE, density, given
 from ..gaussian.nested import Function
-from ..kernels.sample_pairs import Pairs
-from ..kernels.susceptibility import PARALLEL, TOLERANCE, density, given
+from ..gaussian.sample_pairs import Pairs
 from .curvature import off_diagonal
 from .residual import tilt, tilt_slope
 from .single_input import SingleInput
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

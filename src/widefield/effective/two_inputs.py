@@ -6,16 +6,14 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
 
-from .. import check
 from ..activations import Activation
-from ..errors import InvalidInput
+from ..base import check
+from ..base.arrays import Floats
+from ..base.errors import InvalidInput
 from ..gaussian import feature_kernel
 from .layer_table import layer_table, per_layer
 from .single_flow import ScaleInvariant
-
-Floats = NDArray[np.float64]
 
 GAMMA: Floats = np.array([[[1.0, 1.0], [1.0, 1.0]], [[1.0, 0.0], [0.0, -1.0]], [[1.0, -1.0], [-1.0, 1.0]]])
 """gamma_0, gamma_1, gamma_2, PDLT eq. (5.16)."""

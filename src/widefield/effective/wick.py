@@ -9,13 +9,13 @@ from typing import TypeVar
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from .. import check
-from ..errors import InvalidInput
+from ..base import check
+from ..base.arrays import Floats
+from ..base.errors import InvalidInput
 from ..gaussian.averages import ROUNDING
 
-Floats = NDArray[np.float64]
 Item = TypeVar("Item")
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"

@@ -10,12 +10,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .. import check
-from ..errors import UnknownName
-from ..network import MLP
+from ..base import check
+from ..base.arrays import Floats
+from ..base.errors import UnknownName
+from ..problem.network import MLP
 from .hyperparameters import maximised
 from .regression import Regression, fit
-from .sources import Floats, described, source
+from .sources import described, source
 
 _PREFIX = "network__"
 

@@ -10,8 +10,8 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
+from ..base.arrays import Floats
 from .base import KernelModel
-from .sources import Floats
 
 _NODES = np.arange(-8.0, 8.001, 0.25)
 """Of the trapezium rule, which is exact to rounding for functions that are as smooth as these."""

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import scipy.optimize
 
-from ..errors import InvalidInput
+from ..base.arrays import Floats
+from ..base.errors import InvalidInput
 from ..kernels.prediction import evidence
 from .regression import factorised
-from .sources import Floats, Source
+from .sources import Source
 
 _STEP = 1e-4
 """Of finite differences of the logarithms: moves the maximum by half of it, far above rounding."""

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from ..errors import InvalidInput
+from ..base.arrays import Floats
+from ..base.errors import InvalidInput
 from ..kernels.prediction import evidence
-from .sources import Floats, Pair, Source
+from .sources import Pair, Source
 
 _ENTRIES = 2**22
 """Of a block of the kernel between new and training samples."""

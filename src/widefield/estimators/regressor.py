@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
-from ..errors import InvalidInput
+from ..base.errors import InvalidInput
 from .base import KernelModel
 
 

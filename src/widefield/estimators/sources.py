@@ -7,15 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .. import check
-from ..errors import InvalidInput
+from ..base import check
+from ..base.arrays import Floats
+from ..base.errors import InvalidInput
 from ..kernels import StaticKernel
 from ..kernels.blocks import BLOCK
-from ..network import MLP
-
-Floats = NDArray[np.float64]
+from ..problem.network import MLP
 
 KERNELS = ("nngp", "ntk")
 DEFAULT = MLP(hidden_layers=3, activation="relu", weight_variances=2.0, bias_variances=0.1, train_biases=True)

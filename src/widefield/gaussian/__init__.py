@@ -11,9 +11,9 @@
 Errors are stated relative to the average of the absolute value, and above the tolerance they are raised.
 """
 
+from .activation_moments import feature_kernel, fourth, slope_kernel, slope_square, square
 from .averages import average, average_derivative, average_pair, average_product
 from .four import average_four
-from .kernels import feature_kernel, fourth, slope_kernel, slope_square, square
 
 __all__ = [
     "average",

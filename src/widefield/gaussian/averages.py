@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from .. import check
 from ..activations.moments import root_determinant
-from ..errors import InvalidInput
-from .nested import Floats, Function, Integrand, Nested, evaluate, flatten, require
+from ..base import check
+from ..base.arrays import Floats
+from ..base.errors import InvalidInput
+from .nested import Function, Integrand, Nested, evaluate, flatten, require
 
 TOLERANCE = 1e-12
 """Default bound on the estimated error, relative to the average of the absolute value."""

@@ -10,11 +10,12 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from .. import check
 from ..activations.moments import determinant
-from ..errors import InvalidInput
+from ..base import check
+from ..base.arrays import Floats
+from ..base.errors import InvalidInput
 from .averages import ROUNDING, TOLERANCE
-from .nested import Floats, Function, Nested, evaluate, require
+from .nested import Function, Nested, evaluate, require
 from .smoothed import Smoothed
 
 

@@ -18,11 +18,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
-from numpy.typing import NDArray
 
-from .nested import Floats, Function, evaluate
-
-Booleans = NDArray[np.bool_]
+from ..base.arrays import Booleans, Floats
+from .nested import Function, evaluate
 
 _CHUNK = 32
 """Terms that are added in one pass over the pairs."""

@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InvalidInput
-from ..precision import double_precision
+from ..base.arrays import Floats, Integers
+from ..base.errors import InvalidInput
+from ..base.precision import double_precision
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.intp]
 Function = Callable[..., Any]
 """A vectorised function of one or more arrays, in numpy or jax."""
 

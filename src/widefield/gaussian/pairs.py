@@ -11,10 +11,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..activations import Activation
+from ..base.arrays import Floats
 from . import hermite
+from .activation_moments import slope_square, square
 from .averages import average, average_product
-from .kernels import slope_square, square
-from .nested import Floats, Function
+from .nested import Function
 
 Orders = tuple[int, ...]
 

@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .nested import Floats, Function, Nested, evaluate
+from ..base.arrays import Floats
+from .nested import Function, Nested, evaluate
 
 _DEGREE = 15
 _NODES = np.cos(np.pi * (np.arange(_DEGREE + 1) + 0.5) / (_DEGREE + 1))

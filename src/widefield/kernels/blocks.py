@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import check
-from ..precision import double_precision
+from ..base import check
+from ..base.arrays import Floats
+from ..base.precision import double_precision
 
 BLOCK = 256
 """Rows and columns of a block: what a block needs then fits into the processor's cache."""
 
-Floats = NDArray[np.float64]
 Compute = Callable[[slice, slice], tuple[Any, ...]]
 
 

@@ -17,16 +17,15 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 from numpy.typing import NDArray
 
-from .. import check
-from ..errors import InvalidInput
-from ..flow import GradientFlow
-from ..losses import Loss, SquaredError
-from ..optimisers import SGD
-from ..problem import Problem
-from ..session import Report
+from ..base import check
+from ..base.arrays import Floats
+from ..base.errors import InvalidInput
+from ..base.session import Report
+from ..problem.gradient_flow import GradientFlow
+from ..problem.losses import Loss, SquaredError
+from ..problem.optimisers import SGD
+from ..problem.problem import Problem
 from .prediction import learned
-
-Floats = NDArray[np.float64]
 
 _ACCURACY = 1e-9
 """Relative error of a step of an adaptive solution."""

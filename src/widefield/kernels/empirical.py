@@ -9,23 +9,22 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from .. import check
-from ..errors import InvalidInput
-from ..fields import Gradients, State
-from ..losses import SquaredError
-from ..matrices import Dense, inner
-from ..network import MLP
-from ..observe import tangent_kernel
-from ..optimisers import SGD
-from ..precision import double_precision
-from ..rules import GradientDescent, LearningRule, true_gradient
-from ..training import Program
+from ..base import check
+from ..base.arrays import Floats
+from ..base.errors import InvalidInput
+from ..base.precision import double_precision
+from ..matrices.dense import Dense
+from ..matrices.substrate import Gradients, State, inner
+from ..problem.losses import SquaredError
+from ..problem.network import MLP
+from ..problem.optimisers import SGD
+from ..problem.rules import GradientDescent, LearningRule, true_gradient
+from ..training.observe import tangent_kernel
+from ..training.program import Program
 from .blocks import blocks
-from .static import inputs_of
 
-Floats = NDArray[np.float64]
 _WORKSPACE = 2**28
 """Bytes that the fields and kernels of one pair of blocks may take by default."""
 
@@ -85,7 +84,7 @@ def network_kernels(
     """
     rule = GradientDescent() if rule is None else rule
     _check_parts(network, rule)
-    rows, others = inputs_of(x, x2)
+    rows, others = check.inputs(x, x2)
     columns = rows if others is None else others
     count = _output_count(network, outputs)
     delta = _errors(errors, len(columns), count)

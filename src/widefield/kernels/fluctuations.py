@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from .. import check
 from ..activations import Activation
-from ..errors import InvalidInput
-from ..gaussian.nested import Floats
-from ..network import MLP
+from ..base import check
+from ..base.arrays import Floats
+from ..base.errors import InvalidInput
+from ..gaussian.jacobians import feature_jacobian, slope_jacobian
+from ..gaussian.sample_pairs import Pairs
+from ..problem.network import MLP
 from .noise import MOST_EXACT, exact_moments, sampled_moments
-from .sample_pairs import Pairs
 from .static import StaticKernel
-from .susceptibility import feature_jacobian, slope_jacobian
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,9 +14,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 from numpy.typing import ArrayLike, NDArray
 
-from .. import check
-from ..errors import InvalidInput
-from ..precision import double_precision
+from ..base import check
+from ..base.errors import InvalidInput
+from ..base.precision import double_precision
 from .blocks import blocks
 
 Function = Callable[[Any, Any], Any]

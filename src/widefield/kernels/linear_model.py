@@ -7,13 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from ..problem import Problem
-from ..session import Report
+from ..base.arrays import Floats
+from ..base.session import Report
+from ..problem.problem import Problem
 from . import dynamics
 from .prediction import spectrum
 from .static import StaticKernel
 
-Floats = NDArray[np.float64]
 Arrays = dict[str, Floats]
 
 
@@ -43,7 +43,8 @@ class LinearModel:
             return dynamics.accumulated(kernel, initial, self.problem, self.steps, self.report)
         vectors, weights = self._modes()
         errors = np.einsum("pk,dpc->dkc", vectors, self.problem.samples.y[None] - initial)
-        return np.asarray(np.einsum("pk,tk,dkc->tdpc", vectors, weights, errors, optimize=True))
+        with np.errstate(over="ignore", invalid="ignore"):  # rates beyond the limit of stability
+            return np.asarray(np.einsum("pk,tk,dkc->tdpc", vectors, weights, errors, optimize=True))
 
     def _modes(self) -> tuple[Floats, Floats]:
         values, vectors = spectrum(self.ntk[: self.train, : self.train])

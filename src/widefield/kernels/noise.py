@@ -10,11 +10,12 @@ import numpy as np
 from jaxtyping import Float
 
 from ..activations import Activation
+from ..base.arrays import Floats
 from ..gaussian import average, average_product
-from ..gaussian.nested import Floats, Function, evaluate
-from ..sources import normals
-from .sample_pairs import Pairs
-from .susceptibility import TOLERANCE
+from ..gaussian.jacobians import TOLERANCE
+from ..gaussian.nested import Function, evaluate
+from ..gaussian.sample_pairs import Pairs
+from ..gaussian.sobol import normals
 
 MOST_EXACT = 2
 """Up to so many samples all averages of four functions are integrals over one or two variables."""

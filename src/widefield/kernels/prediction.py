@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from .. import check
+from ..base import check
+from ..base.arrays import Floats
+from ..base.describe import put
+from ..base.errors import InvalidInput
 from ..data.samples import column
-from ..errors import InvalidInput
-
-Floats = NDArray[np.float64]
 
 _NULL = 1e-14
 """Eigenvalues below this fraction of the largest times the number of samples are rounding."""
@@ -37,7 +37,7 @@ class Blocks:
     def __post_init__(self) -> None:
         """Check that the shapes fit and that the kernel is symmetric and finite."""
         for name in ("train", "cross", "test"):
-            object.__setattr__(self, name, check.array(name, getattr(self, name), ndim=2))
+            put(self, **{name: check.array(name, getattr(self, name), ndim=2)})
         p, q = len(self.train), len(self.test)
         if self.train.shape != (p, p) or self.test.shape != (q, q) or self.cross.shape != (q, p):
             shapes = f"train {self.train.shape}, cross {self.cross.shape}, test {self.test.shape}"

@@ -7,18 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
 
-from ..errors import InvalidInput
-from ..losses import SquaredError
-from ..optimisers import SGD
+from ..base.errors import InvalidInput
+from ..problem.losses import SquaredError
+from ..problem.optimisers import SGD
 
 if TYPE_CHECKING:
-    from ..network import MLP
-    from ..problem import Problem
-    from ..trajectory import Trajectory
-
-Floats = NDArray[np.float64]
+    from ..problem.network import MLP
+    from ..problem.problem import Problem
+    from ..trajectory.trajectory import Trajectory
 
 
 @dataclass(frozen=True)

@@ -12,17 +12,18 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jaxtyping import Array, Float
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from .. import check
-from ..errors import InvalidInput
+from ..base import check
+from ..base.arrays import Floats
+from ..base.describe import put
+from ..base.errors import InvalidInput
+from ..base.precision import double_precision
 from ..gaussian.pairs import TOLERANCE, Moments, Profile
-from ..network import MLP, per_layer
-from ..precision import double_precision
-from ..rules import GradientDescent, LearningRule
+from ..problem.network import MLP, per_layer
+from ..problem.rules import GradientDescent, LearningRule
 from .blocks import BLOCK, assemble
 
-Floats = NDArray[np.float64]
 _AT_ONCE = 8
 """Layers that are compiled into one program: more take long to compile, fewer to start."""
 
@@ -97,11 +98,10 @@ class StaticKernel:
 
     def __post_init__(self) -> None:
         """Check the rates."""
-        put: Any = object.__setattr__
         depth = self.network.hidden_layers
         biases = float(self.network.train_biases) if self.bias_rates is None else self.bias_rates
-        put(self, "weight_rates", per_layer("weight_rates", self.weight_rates, depth, least=0.0))
-        put(self, "bias_rates", per_layer("bias_rates", biases, depth, least=0.0))
+        put(self, weight_rates=per_layer("weight_rates", self.weight_rates, depth, least=0.0))
+        put(self, bias_rates=per_layer("bias_rates", biases, depth, least=0.0))
 
     def __call__(self, x: ArrayLike, x2: ArrayLike | None = None, *, block: int = BLOCK) -> Kernels:
         """Both kernels between the rows of x and those of x2 (of x, if there is no x2)."""
@@ -114,7 +114,7 @@ class StaticKernel:
         return nngp
 
     def _blocks(self, x: ArrayLike, x2: ArrayLike | None, block: int, names: tuple[str, ...]) -> tuple[Floats, ...]:
-        left, right = inputs_of(x, x2)
+        left, right = check.inputs(x, x2)
         check.integer("block", block, least=1)
         with double_precision():
             rows = self._prepared(left)
@@ -153,7 +153,7 @@ class StaticKernel:
 
     def diagonal(self, x: ArrayLike) -> Kernels:
         """Both kernels between every row of x and itself, one number for each; the NTK may be infinite."""
-        inputs, _ = inputs_of(x, None)
+        inputs, _ = check.inputs(x, None)
         norms = np.mean(inputs**2, axis=1)
         with double_precision():
             profiles = self._profiles(norms)
@@ -168,7 +168,7 @@ class StaticKernel:
 
     def layers(self, x: ArrayLike, x2: ArrayLike | None = None) -> LayerKernels:
         """Kernels of every layer."""
-        left, right = inputs_of(x, x2)
+        left, right = check.inputs(x, x2)
         with double_precision():
             rows = self._prepared(left)
             columns = rows if right is None else self._prepared(right)
@@ -332,18 +332,6 @@ def _cut(profiles: tuple[Profile, Profile], start: Array, size: int) -> tuple[Pr
 def _transmitted(signal: Floats, slope: Floats) -> Floats:
     """Their product; nothing times an infinite slope is nothing."""
     return np.multiply(signal, slope, out=np.zeros_like(slope), where=signal != 0)
-
-
-def inputs_of(x: ArrayLike, x2: ArrayLike | None) -> tuple[Floats, Floats | None]:
-    """Checked inputs of rows and columns; None if they are the same."""
-    left = check.array("x", x, ndim=2)
-    right = None if x2 is None or x2 is x else check.array("x2", x2, ndim=2)
-    for name, points in (("x", left), ("x2", left if right is None else right)):
-        if 0 in points.shape:
-            raise InvalidInput(f"{name} has shape {points.shape}: at least one sample and one dimension are needed")
-    if right is not None and right.shape[1] != left.shape[1]:
-        raise InvalidInput(f"x has shape {left.shape} and x2 has shape {right.shape}: they need as many columns")
-    return left, right
 
 
 def _finite(network: MLP, ntk: Floats) -> Floats:

@@ -5,9 +5,10 @@
 """
 
 from . import closed_forms, plots, scaling, stability
-from .dynamics import Dynamics, solve, solve_many
+from .dynamics import solve, solve_many
 from .long_times import gradient_flow, solve_long
 from .rate_range import suggested_rates
+from .result import Dynamics
 from .setting import LinearNetwork, LinearTask, Spectrum, power_law
 from .simulation import as_problem, simulate
 from .transfer import RateSweep, largest_stable_rate, lr_sweep, simulated_sweep

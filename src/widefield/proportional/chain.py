@@ -20,11 +20,10 @@ from __future__ import annotations
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import NDArray
 
+from ..base.arrays import Floats
 from .equations import Equations
 
-Floats = NDArray[np.float64]
 Row = Float[Floats, "b c n"]
 
 

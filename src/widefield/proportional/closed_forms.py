@@ -13,13 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import NDArray
 from scipy.integrate import quad_vec
 
-from .. import check
+from ..base import check
+from ..base.arrays import Floats
 from .setting import Spectrum
-
-Floats = NDArray[np.float64]
 
 
 def two_layer_losses(richness: float, rate: float, steps: int) -> Float[Floats, " t"]:

@@ -14,12 +14,10 @@ O(L^2 T^3) time and O(L^2 T^2) memory; `residual_chain` solves the same equation
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..base.arrays import Floats
 from .chain import Chain, Row, put_row, put_symmetric, quadratic
 from .equations import Equations
-
-Floats = NDArray[np.float64]
 
 
 class CrossLayerChain(Chain):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tomli_w
 
-from ..errors import FileProblem, InvalidInput
+from ..base.errors import FileProblem, InvalidInput
 from .setting import LinearNetwork, LinearTask, Spectrum
 
 

@@ -8,12 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import NDArray
 
-from ..errors import InvalidInput
+from ..base.arrays import Floats
+from ..base.errors import InvalidInput
 from .setting import LinearNetwork, LinearTask
-
-Floats = NDArray[np.float64]
 
 _MATRICES = {"plain": (6, 0), "residual": (16, -10), "continuous": (14, 14)}
 """Of one layer, and what comes to all layers: there are junctions between layers, and layer times at both ends."""

@@ -7,9 +7,8 @@ from itertools import pairwise
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from ..base.arrays import Floats
 
 
 def neville(steps: Sequence[float], values: Sequence[Floats], target: float = 0.0) -> Floats:

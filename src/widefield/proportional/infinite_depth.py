@@ -14,12 +14,10 @@ Heun's method in tau, row after row in training time: its error falls as the squ
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..base.arrays import Floats
 from .chain import Chain, Layer, Row, put_row, put_symmetric, quadratic
 from .equations import Equations
-
-Floats = NDArray[np.float64]
 
 
 class Side:

@@ -20,12 +20,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..base.arrays import Floats
 from .chain import Row, put_row, put_symmetric, quadratic, transposed, with_identity
 from .equations import Equations
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

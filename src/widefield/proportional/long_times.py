@@ -10,16 +10,15 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .. import check
-from ..errors import Diverged, InvalidInput, NotAccurate
-from ..session import Report, progress_bar
-from .dynamics import NAMES, Dynamics, dataset, solve
+from ..base import check
+from ..base.arrays import Floats
+from ..base.errors import Diverged, InvalidInput, NotAccurate
+from ..base.session import Report, progress_bar
+from .dynamics import NAMES, solve
 from .extrapolation import best_polynomial
+from .result import Dynamics, dataset
 from .setting import LinearNetwork, LinearTask, learning_rates
-
-Floats = NDArray[np.float64]
 
 _REFINEMENTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 _MOST = 1600

@@ -6,13 +6,11 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .. import check
+from ..base import check
+from ..base.arrays import Floats
 from .setting import LinearNetwork, LinearTask
 from .transfer import lr_sweep
-
-Floats = NDArray[np.float64]
 
 _WIDEST = (1e-6, 10.0)
 _COARSE, _FINE = 6, 16

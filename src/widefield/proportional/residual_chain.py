@@ -15,12 +15,10 @@ Equal-layer responses are all that is needed, so that the cost is O(L T^3) and n
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..base.arrays import Floats
 from .chain import Chain, Row, put_row, put_symmetric, quadratic, with_identity
 from .equations import Equations
-
-Floats = NDArray[np.float64]
 
 
 class Junction:

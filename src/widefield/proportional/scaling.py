@@ -18,14 +18,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import NDArray
 from scipy.integrate import solve_ivp
 
-from .. import check
-from ..errors import InvalidInput
+from ..base import check
+from ..base.arrays import Floats
+from ..base.errors import InvalidInput
 from .setting import Spectrum
-
-Floats = NDArray[np.float64]
 
 
 def loss_exponent(source: float, hidden_layers: float, *, lazy: bool = False) -> float:

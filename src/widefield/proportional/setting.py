@@ -11,14 +11,13 @@ import math
 from dataclasses import dataclass, fields
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import zeta
 
-from .. import check
-from ..errors import InvalidInput
-from ..schedules import Schedule
-
-Floats = NDArray[np.float64]
+from ..base import check
+from ..base.arrays import Floats
+from ..base.errors import InvalidInput
+from ..problem.schedules import Schedule
 
 PARAMETERISATIONS = ("mean-field", "ntk")
 

@@ -15,19 +15,18 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike, NDArray
 
-from .. import check
+from ..base import check
+from ..base.arrays import Floats
+from ..base.errors import Interrupted, InvalidInput
+from ..base.session import Report, Session, progress_bar, watching_for_interrupt
 from ..data import Data
-from ..errors import Interrupted, InvalidInput
-from ..losses import SquaredError
-from ..network import MLP
-from ..optimisers import SGD
-from ..problem import Problem
-from ..schedules import Schedule
-from ..session import Report, Session, progress_bar, watching_for_interrupt
-from .dynamics import Dynamics, dataset
+from ..problem.losses import SquaredError
+from ..problem.network import MLP
+from ..problem.optimisers import SGD
+from ..problem.problem import Problem
+from ..problem.schedules import Schedule
+from .result import Dynamics, dataset
 from .setting import LinearNetwork, LinearTask, learning_rates
-
-Floats = NDArray[np.float64]
 
 _NUMBERS = 2**21
 """Of all networks that are trained side by side: more leave the cache and gain nothing."""

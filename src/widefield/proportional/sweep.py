@@ -10,13 +10,13 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from ..base.arrays import Floats
 from .chain import Chain
 from .equations import Equations
 from .infinite_depth import InfiniteChain
 from .input_block import InputBlock
 from .residual_chain import ResidualChain
 
-Floats = NDArray[np.float64]
 Report = Callable[[int, int, float], None]
 
 _CHAINS: dict[str, type[Chain]] = {"plain": Chain, "residual": ResidualChain, "continuous": InfiniteChain}

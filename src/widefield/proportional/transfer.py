@@ -13,16 +13,15 @@ import xarray as xr
 from jaxtyping import Float
 from numpy.typing import ArrayLike, NDArray
 
-from .. import check, storage
-from ..errors import FileProblem, Interrupted, InvalidInput
-from ..session import Report, progress_bar
+from ..base import check, storage
+from ..base.arrays import Floats
+from ..base.errors import FileProblem, Interrupted, InvalidInput
+from ..base.session import Report, progress_bar
 from . import description
 from .dynamics import solve_many
 from .setting import LinearNetwork, LinearTask
 from .simulation import simulate
 from .sweep import EXPLODED
-
-Floats = NDArray[np.float64]
 
 KIND = storage.Kind("learning-rate sweep", ("networks", "task"))
 

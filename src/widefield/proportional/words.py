@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..errors import InvalidInput
-from .dynamics import Dynamics
+from ..base.errors import InvalidInput
+from .result import Dynamics
 from .transfer import largest_stable_rate
 
 ADVICE = {

@@ -1,7 +1,7 @@
 """Theories: each predicts a `Trajectory` from a `Problem`. One file a theory."""
 
+from ..problem.theory import Theory
 from .alternating import AlternatingMonteCarlo
-from .base import Theory
 from .closed_linear import ClosedLinear
 from .finite_width import FiniteWidth
 from .fluctuations import Fluctuations

@@ -11,20 +11,25 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import check
-from ..alternating import Equations, Order, Rule, Sampling, Schedule, Solution, alternate, counts
-from ..errors import InvalidInput, NotAccurate
+from ..base import check
+from ..base.arrays import Arrays
+from ..base.describe import put
+from ..base.errors import InvalidInput, NotAccurate
+from ..base.precision import double_precision
 from ..kernels.static import StaticKernel
-from ..optimisers import SGD
-from ..precision import double_precision
-from ..trajectory import Trajectory, from_arrays, over_replicas
-from .base import Theory
+from ..problem.optimisers import SGD
+from ..problem.theory import Theory
+from ..solvers.alternating.equations import Equations, Rule
+from ..solvers.alternating.iteration import Schedule, Solution, alternate
+from ..solvers.alternating.order import Order
+from ..solvers.alternating.sources import Sampling, counts
+from ..trajectory.trajectory import Trajectory
+from .recording import from_arrays, over_replicas
 
 if TYPE_CHECKING:
-    from ..problem import Problem
-    from ..session import Session
+    from ..base.session import Session
+    from ..problem.problem import Problem
 
-Arrays = dict[str, NDArray[Any]]
 
 RESPONSES = ("auto", "jacobian", "stein")
 _JITTER = {"jacobian": 1e-6, "stein": 1e-4}
@@ -72,18 +77,17 @@ class AlternatingMonteCarlo(Theory, kind="alternating-monte-carlo"):
 
     def __post_init__(self) -> None:
         """Check and normalise every field."""
-        put: Any = object.__setattr__
         for name in ("samples", "iterations", "jacobian_samples", "replicas"):
-            put(self, name, check.integer(name, getattr(self, name), least=1))
-        put(self, "damping", check.number("damping", self.damping, above=0.0, most=1.0))
-        put(self, "tolerance", check.number("tolerance", self.tolerance, least=0.0))
-        put(self, "seed", check.integer("seed", self.seed, most=2**62))
+            put(self, **{name: check.integer(name, getattr(self, name), least=1)})
+        put(self, damping=check.number("damping", self.damping, above=0.0, most=1.0))
+        put(self, tolerance=check.number("tolerance", self.tolerance, least=0.0))
+        put(self, seed=check.integer("seed", self.seed, most=2**62))
         check.choice("responses", self.responses, RESPONSES)
         check.flag("fresh", self.fresh)
         check.flag("matched", self.matched)
-        put(self, "settle", check.integer("settle", self.settle))
+        put(self, settle=check.integer("settle", self.settle))
         if self.jitter is not None:
-            put(self, "jitter", check.number("jitter", self.jitter, above=0.0, most=1.0))
+            put(self, jitter=check.number("jitter", self.jitter, above=0.0, most=1.0))
 
     @property
     def label(self) -> str:

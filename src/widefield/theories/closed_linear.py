@@ -5,35 +5,38 @@ from __future__ import annotations
 import time
 import warnings
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from .. import check, two_time
-from ..closed.feedback import FeedbackSweep
-from ..closed.fixed_point import Grid, iterate
-from ..closed.gated import GatedSweep
-from ..closed.gates import Gates
-from ..closed.gradient_descent import DenseSweep, Sweep
-from ..closed.grids import DescentGrid, FeedbackGrid, GatedGrid, HebbGrid
-from ..closed.hebb import HebbSweep
-from ..closed.setting import Setting
-from ..closed.solution import Solution, TwoTime
-from ..errors import InvalidInput, NotAccurate
-from ..optimisers import SGD
-from ..precision import double_precision
-from ..rules import DirectFeedbackAlignment, FeedbackAlignment, GatedLinear, GradientDescent, Hebb
-from ..trajectory import Trajectory, from_arrays
-from .base import Theory
+from ..base import check
+from ..base.arrays import Floats
+from ..base.describe import put
+from ..base.errors import InvalidInput, NotAccurate
+from ..base.precision import double_precision
+from ..problem.optimisers import SGD
+from ..problem.rules import DirectFeedbackAlignment, FeedbackAlignment, GatedLinear, GradientDescent, Hebb
+from ..problem.theory import Theory
+from ..solvers.closed.feedback import FeedbackSweep
+from ..solvers.closed.fixed_point import Grid, iterate
+from ..solvers.closed.gated import GatedSweep
+from ..solvers.closed.gates import Gates
+from ..solvers.closed.gradient_descent import DenseSweep, Sweep
+from ..solvers.closed.grids import DescentGrid, FeedbackGrid, GatedGrid, HebbGrid
+from ..solvers.closed.hebb import HebbSweep
+from ..solvers.closed.setting import Setting
+from ..solvers.closed.solution import Solution, TwoTime
+from ..trajectory import two_time
+from ..trajectory.trajectory import Trajectory
+from .recording import from_arrays
 
 if TYPE_CHECKING:
-    from ..problem import Problem
-    from ..session import Session
+    from ..base.session import Session
+    from ..problem.problem import Problem
 
-Floats = NDArray[np.float64]
 Arrays = dict[str, Floats]
 
 METHODS = ("sweep", "fixed-point")
@@ -64,11 +67,10 @@ class ClosedLinear(Theory, kind="closed-linear"):
 
     def __post_init__(self) -> None:
         """Check and normalise every field."""
-        put: Any = object.__setattr__
         check.choice("method", self.method, METHODS)
-        put(self, "damping", check.number("damping", self.damping, above=0.0, most=1.0))
-        put(self, "tolerance", check.number("tolerance", self.tolerance, above=0.0))
-        put(self, "iterations", check.integer("iterations", self.iterations, least=1))
+        put(self, damping=check.number("damping", self.damping, above=0.0, most=1.0))
+        put(self, tolerance=check.number("tolerance", self.tolerance, above=0.0))
+        put(self, iterations=check.integer("iterations", self.iterations, least=1))
 
     @property
     def label(self) -> str:

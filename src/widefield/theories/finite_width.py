@@ -5,27 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from .. import check
-from ..errors import InvalidInput
-from ..fields import State
-from ..matrices import Dense
-from ..observe import Observer
-from ..precision import double_precision
-from ..rules import FeedbackAlignment
-from ..runner import Runner, over_seeds, record_bytes
-from ..training import Program, compile_problem
-from ..trajectory import Trajectory, from_outcome
-from .base import Theory
+from ..base import check
+from ..base.describe import put
+from ..base.errors import InvalidInput
+from ..base.precision import double_precision
+from ..matrices.dense import Dense
+from ..matrices.substrate import State
+from ..problem.rules import FeedbackAlignment
+from ..problem.theory import Theory
+from ..training.observe import Observer
+from ..training.program import Program, compile_problem
+from ..training.runner import Runner, over_seeds, record_bytes
+from ..trajectory.trajectory import Trajectory
+from .recording import from_outcome
 
 if TYPE_CHECKING:
-    from ..problem import Problem
-    from ..session import Session
+    from ..base.session import Session
+    from ..problem.problem import Problem
 
 PRECISIONS = ("float64", "float32")
 _CACHE = 24 * 2**20
@@ -55,13 +57,12 @@ class FiniteWidth(Theory, kind="finite-width"):
 
     def __post_init__(self) -> None:
         """Check and normalise every field."""
-        put: Any = object.__setattr__
-        put(self, "width", check.integer("width", self.width, least=1))
-        put(self, "seeds", check.integer("seeds", self.seeds, least=1))
-        put(self, "first_seed", check.integer("first_seed", self.first_seed, most=2**62))
+        put(self, width=check.integer("width", self.width, least=1))
+        put(self, seeds=check.integer("seeds", self.seeds, least=1))
+        put(self, first_seed=check.integer("first_seed", self.first_seed, most=2**62))
         check.choice("precision", self.precision, PRECISIONS)
         if self.parallel is not None:
-            put(self, "parallel", check.integer("parallel", self.parallel, least=1))
+            put(self, parallel=check.integer("parallel", self.parallel, least=1))
 
     @property
     def label(self) -> str:

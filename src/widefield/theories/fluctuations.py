@@ -13,22 +13,23 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from .. import check
-from ..errors import InvalidInput
+from ..base import check
+from ..base.arrays import Floats
+from ..base.describe import put
+from ..base.errors import InvalidInput
+from ..base.precision import double_precision
+from ..gaussian.sample_pairs import Pairs
 from ..kernels.fluctuations import KernelFluctuations, SaddlePoint, kernel_fluctuations, saddle_point
-from ..kernels.sample_pairs import Pairs
-from ..losses import SquaredError
-from ..optimisers import SGD
-from ..precision import double_precision
-from ..rules import GradientDescent
-from ..trajectory import Trajectory, from_arrays
-from .base import Theory
+from ..problem.losses import SquaredError
+from ..problem.optimisers import SGD
+from ..problem.rules import GradientDescent
+from ..problem.theory import Theory
+from ..trajectory.trajectory import Trajectory
+from .recording import from_arrays
 
 if TYPE_CHECKING:
-    from ..problem import Problem
-    from ..session import Session
-
-Floats = NDArray[np.float64]
+    from ..base.session import Session
+    from ..problem.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -64,13 +65,12 @@ class Fluctuations(Theory, kind="fluctuations"):
 
     def __post_init__(self) -> None:
         """Check and normalise every field."""
-        put: Any = object.__setattr__
-        put(self, "width", check.integer("width", self.width, least=1))
-        put(self, "points", check.integer("points", self.points, least=2))
+        put(self, width=check.integer("width", self.width, least=1))
+        put(self, points=check.integer("points", self.points, least=2))
         if self.points & (self.points - 1):
             raise InvalidInput(f"points = {self.points} must be a power of 2, for example {2**14}")
-        put(self, "replicas", check.integer("replicas", self.replicas, least=2))
-        put(self, "first_seed", check.integer("first_seed", self.first_seed, most=2**62))
+        put(self, replicas=check.integer("replicas", self.replicas, least=2))
+        put(self, first_seed=check.integer("first_seed", self.first_seed, most=2**62))
 
     @property
     def label(self) -> str:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from ..conditioned import Conditioned
-from ..decoupled import Decoupled
 from ..kernels.dynamics import check_supported
-from ..tangent import TangentProgram
-from ..training import Program
+from ..matrices.conditioned import Conditioned
+from ..matrices.decoupled import Decoupled
+from ..training.program import Program
+from ..training.tangent import TangentProgram
 from .infinite_width import InfiniteWidth
 
 if TYPE_CHECKING:
-    from ..problem import Problem
-    from ..session import Session
-    from ..trajectory import Trajectory
+    from ..base.session import Session
+    from ..problem.problem import Problem
+    from ..trajectory.trajectory import Trajectory
 
 
 @dataclass(frozen=True)

@@ -14,21 +14,24 @@ import jax
 import jax.numpy as jnp
 import psutil
 
-from .. import accuracy, check
-from ..conditioned import Conditioned
-from ..errors import InvalidInput, NotAccurate
-from ..fields import State
-from ..observe import Observer
-from ..precision import double_precision
-from ..runner import Runner, record_bytes
-from ..training import Program, compile_problem
-from ..trajectory import Trajectory, averaged, from_outcome
-from .base import Theory
+from ..base import check
+from ..base.describe import put
+from ..base.errors import InvalidInput, NotAccurate
+from ..base.precision import double_precision
+from ..matrices.conditioned import Conditioned
+from ..matrices.substrate import State
+from ..problem.theory import Theory
+from ..training.observe import Observer
+from ..training.program import Program, compile_problem
+from ..training.runner import Runner, record_bytes
+from ..trajectory.trajectory import Trajectory
+from . import recording as accuracy
+from .recording import averaged, from_outcome
 
 if TYPE_CHECKING:
-    from ..problem import Problem
-    from ..record import Record
-    from ..session import Session
+    from ..base.session import Session
+    from ..problem.problem import Problem
+    from ..problem.record import Record
 
 LAZY_RICHNESS = 1e-6
 """Stands in for gamma_0 = 0: the kernels move by gamma_0^2, which is beyond the accuracy of everything else."""
@@ -69,13 +72,12 @@ class InfiniteWidth(Theory, kind="infinite-width"):
 
     def __post_init__(self) -> None:
         """Check and normalise every field."""
-        put: Any = object.__setattr__
-        put(self, "particles", check.integer("particles", self.particles, least=2))
-        put(self, "replicas", check.integer("replicas", self.replicas, least=1))
-        put(self, "rank_tolerance", check.number("rank_tolerance", self.rank_tolerance, least=1e-7, most=1.0))
-        put(self, "first_seed", check.integer("first_seed", self.first_seed, most=2**62))
+        put(self, particles=check.integer("particles", self.particles, least=2))
+        put(self, replicas=check.integer("replicas", self.replicas, least=1))
+        put(self, rank_tolerance=check.number("rank_tolerance", self.rank_tolerance, least=1e-7, most=1.0))
+        put(self, first_seed=check.integer("first_seed", self.first_seed, most=2**62))
         if self.tolerance is not None:
-            put(self, "tolerance", check.number("tolerance", self.tolerance, above=0.0, most=1.0))
+            put(self, tolerance=check.number("tolerance", self.tolerance, above=0.0, most=1.0))
         check.flag("bias", self.bias)
 
     @property

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
 
-from .. import check
+from ..base import check
+from ..base.arrays import Floats
+from ..base.describe import put
+from ..base.precision import double_precision
 from ..kernels import dynamics
 from ..kernels.linear_model import LinearModel
 from ..kernels.static import StaticKernel
-from ..precision import double_precision
-from ..trajectory import Trajectory, from_arrays
-from .base import Theory
+from ..problem.theory import Theory
+from ..trajectory.trajectory import Trajectory
+from .recording import from_arrays
 
 if TYPE_CHECKING:
-    from ..problem import Problem
-    from ..session import Session
+    from ..base.session import Session
+    from ..problem.problem import Problem
 
-Floats = NDArray[np.float64]
 Arrays = dict[str, Floats]
 
 
@@ -49,9 +50,8 @@ class Lazy(Theory, kind="lazy"):
 
     def __post_init__(self) -> None:
         """Check and normalise every field."""
-        put: Any = object.__setattr__
-        put(self, "draws", check.integer("draws", self.draws, least=2))
-        put(self, "seed", check.integer("seed", self.seed))
+        put(self, draws=check.integer("draws", self.draws, least=2))
+        put(self, seed=check.integer("seed", self.seed))
 
     @property
     def label(self) -> str:

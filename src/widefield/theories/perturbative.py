@@ -12,26 +12,29 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
-from numpy.typing import NDArray
 
-from .. import check
-from ..errors import InvalidInput, NotAccurate
+from ..base import check
+from ..base.arrays import Floats
+from ..base.describe import put
+from ..base.errors import InvalidInput, NotAccurate
+from ..base.precision import double_precision
+from ..gaussian.sobol import normals
 from ..kernels.dynamics import check_supported
 from ..kernels.static import LayerKernels, StaticKernel
-from ..perturbation import Correction, Course, LinearCorrection, SampledCorrection, follow
-from ..perturbation.nonlinear import sampled
-from ..perturbation.static import layers
-from ..precision import double_precision
-from ..rules import GradientDescent
-from ..sources import normals
-from ..trajectory import Trajectory, from_arrays, over_replicas
-from .base import Theory
+from ..problem.rules import GradientDescent
+from ..problem.theory import Theory
+from ..solvers.perturbation.linear import LinearCorrection
+from ..solvers.perturbation.nonlinear import SampledCorrection, sampled
+from ..solvers.perturbation.order import Correction
+from ..solvers.perturbation.outputs import Course, follow
+from ..solvers.perturbation.static import layers
+from ..trajectory.trajectory import Trajectory
+from .recording import from_arrays, over_replicas
 
 if TYPE_CHECKING:
-    from ..problem import Problem
-    from ..session import Session
+    from ..base.session import Session
+    from ..problem.problem import Problem
 
-Floats = NDArray[np.float64]
 Arrays = dict[str, Floats]
 
 _LARGE = 0.5
@@ -61,10 +64,9 @@ class Perturbative(Theory, kind="perturbative"):
 
     def __post_init__(self) -> None:
         """Check and normalise every field."""
-        put: Any = object.__setattr__
-        put(self, "particles", check.integer("particles", self.particles, least=2))
-        put(self, "replicas", check.integer("replicas", self.replicas, least=2))
-        put(self, "first_seed", check.integer("first_seed", self.first_seed))
+        put(self, particles=check.integer("particles", self.particles, least=2))
+        put(self, replicas=check.integer("replicas", self.replicas, least=2))
+        put(self, first_seed=check.integer("first_seed", self.first_seed))
         check.flag("published", self.published)
 
     @property

@@ -15,23 +15,25 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import check
-from ..errors import InvalidInput
-from ..flow import GradientFlow
-from ..optimisers import SGD
-from ..precision import double_precision
-from ..rules import DirectFeedbackAlignment, FeedbackAlignment, GatedLinear, GradientDescent, Hebb
-from ..trajectory import Trajectory, from_arrays
-from ..two_layer import flow, integrate, neurons
-from ..two_layer.particles import Layout, Process, advance, discrete
-from ..two_layer.recording import Measured, input_kernel, recorded
-from .base import Theory
+from ..base import check
+from ..base.arrays import Arrays
+from ..base.describe import put
+from ..base.errors import InvalidInput
+from ..base.precision import double_precision
+from ..problem.gradient_flow import GradientFlow
+from ..problem.optimisers import SGD
+from ..problem.rules import DirectFeedbackAlignment, FeedbackAlignment, GatedLinear, GradientDescent, Hebb
+from ..problem.theory import Theory
+from ..solvers.two_layer import flow, integrate, neurons
+from ..solvers.two_layer.particles import Layout, Process, advance, discrete
+from ..solvers.two_layer.recording import Measured, input_kernel, recorded
+from ..trajectory.trajectory import Trajectory
+from .recording import from_arrays
 
 if TYPE_CHECKING:
-    from ..problem import Problem
-    from ..session import Session
+    from ..base.session import Session
+    from ..problem.problem import Problem
 
-Arrays = dict[str, NDArray[np.float64]]
 
 METHODS = ("auto", "ode", "grid", "sampled")
 
@@ -77,13 +79,12 @@ class TwoLayer(Theory, kind="two-layer"):
 
     def __post_init__(self) -> None:
         """Check and normalise every field."""
-        put: Any = object.__setattr__
-        put(self, "particles", check.integer("particles", self.particles, least=4))
-        put(self, "replicas", check.integer("replicas", self.replicas, least=1))
-        put(self, "first_seed", check.integer("first_seed", self.first_seed, most=2**62))
+        put(self, particles=check.integer("particles", self.particles, least=4))
+        put(self, replicas=check.integer("replicas", self.replicas, least=1))
+        put(self, first_seed=check.integer("first_seed", self.first_seed, most=2**62))
         if self.spacing is not None:
-            put(self, "spacing", check.number("spacing", self.spacing, least=1e-3, most=2.0))
-        put(self, "accuracy", check.number("accuracy", self.accuracy, least=1e-13, most=1e-2))
+            put(self, spacing=check.number("spacing", self.spacing, least=1e-3, most=2.0))
+        put(self, accuracy=check.number("accuracy", self.accuracy, least=1e-13, most=1e-2))
         check.choice("method", self.method, METHODS)
 
     @property

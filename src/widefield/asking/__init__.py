@@ -1,0 +1,1 @@
+"""Problems are put to theories."""

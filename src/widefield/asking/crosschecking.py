@@ -1,0 +1,155 @@
+"""All solvers that apply to a problem, against each other: numbers that independent code agrees on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import xarray as xr
+
+from ..base.errors import InvalidInput
+from ..problem.gradient_flow import GradientFlow
+from ..problem.problem import Problem
+from ..problem.theory import Theory
+from ..theories.alternating import AlternatingMonteCarlo
+from ..theories.closed_linear import ClosedLinear
+from ..theories.infinite_width import InfiniteWidth
+from ..theories.lazy import Lazy
+from ..theories.two_layer import TwoLayer
+from ..trajectory import metrics
+from ..trajectory.trajectory import Trajectory
+from .solving import solve
+
+QUANTITIES = ("outputs", "test_outputs", "feature_kernel", "gradient_kernel", "alignment_kernel", "ntk")
+
+STANDARD_ERRORS = 4.0
+"""So many of them may lie between two answers."""
+
+_SHARPEST = 1e-7
+_ROUNDING = 1e-9
+
+
+def solvers(problem: Problem) -> list[Theory]:
+    """Independent solvers of infinite width, each with settings for this problem. Not all may apply."""
+    linear = problem.network.activation == "linear"
+    # Linear networks are exact with any particles, up to the rank tolerance.
+    infinite = InfiniteWidth(1024, 2, rank_tolerance=_SHARPEST) if linear else InfiniteWidth(4096, 8)
+    network = problem.network
+    if network.richness == 0 or network.parameterisation == "ntk":
+        return [infinite, Lazy()]
+    # All samples of a linear network have the same Jacobian.
+    alternating = AlternatingMonteCarlo(replicas=8, jacobian_samples=1 if linear else 100)
+    return [infinite, ClosedLinear(), ClosedLinear("fixed-point"), TwoLayer(), alternating]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far two answers are apart in one quantity, at all times together (Frobenius norm, relative to the larger).
+
+    Args:
+        first: label of one solver.
+        second: label of the other.
+        quantity: name of a variable.
+        difference: between them.
+        allowed: 4 standard errors of both, plus what both say they may be off by.
+    """
+
+    first: str
+    second: str
+    quantity: str
+    difference: float
+    allowed: float
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the difference is allowed."""
+        return self.difference <= self.allowed
+
+
+@dataclass(frozen=True)
+class Crosscheck:
+    """Answers, why other solvers gave none, and all pairwise differences."""
+
+    answers: tuple[Trajectory, ...]
+    refusals: dict[str, str]
+    differences: tuple[Difference, ...]
+
+    @property
+    def agrees(self) -> bool:
+        """Whether there is something to compare, and everything agrees."""
+        return bool(self.differences) and all(difference.agrees for difference in self.differences)
+
+    @property
+    def verdict(self) -> str:
+        """One sentence."""
+        if not self.differences:
+            count = len(self.answers)
+            return f"Nothing to check: {count} solver{'s apply' if count != 1 else ' applies'} to this problem."
+        apart = [difference for difference in self.differences if not difference.agrees]
+        if not apart:
+            loosest = max(difference.allowed for difference in self.differences)
+            return (
+                f"{len(self.answers)} solvers agree in all {len(self.differences)} comparisons, "
+                f"of which the loosest would notice {loosest:.1g}."
+            )
+        worst = max(apart, key=lambda difference: difference.difference / difference.allowed)
+        return (
+            f"{len(apart)} of {len(self.differences)} comparisons DISAGREE; the worst: {worst.first} and "
+            f"{worst.second} differ by {worst.difference:.2g} in {worst.quantity}, {worst.allowed:.2g} is allowed."
+        )
+
+
+def crosscheck(
+    problem: Problem, theories: Sequence[Theory] | None = None, *, progress: bool | None = None
+) -> Crosscheck:
+    """Solve a problem with every solver that applies to it, and compare all pairs.
+
+    Args:
+        problem: what is studied.
+        theories: solvers of the same equations; None takes those of `solvers(problem)`.
+        progress: as in `solve`.
+    """
+    answers, refusals = [], {}
+    for theory in solvers(problem) if theories is None else theories:
+        try:
+            answers.append(solve(problem, theory, progress=progress))
+        except InvalidInput as refusal:
+            refusals[theory.label] = str(refusal)
+    # Under gradient descent the pseudo-gradients are the gradients, and one kernel says it all.
+    names = [name for name in QUANTITIES if not (problem.rule.exact and name == "alignment_kernel")]
+    differences = [
+        difference(first, second, name)
+        for first, second in combinations(answers, 2)
+        for name in names
+        if name in first.data and name in second.data
+    ]
+    return Crosscheck(tuple(answers), refusals, tuple(differences))
+
+
+def difference(first: Trajectory, second: Trajectory, name: str) -> Difference:
+    """Compare one quantity of two answers."""
+    one, other = metrics.at_common_times(first.mean(name), second.mean(name))
+    errors = metrics.at_common_times(*(answer.standard_error(name).fillna(0.0) for answer in (first, second)))
+    size = max(_norm(one), _norm(other)) or 1.0
+    error = STANDARD_ERRORS * float((sum(_norm(e) ** 2 for e in errors)) ** 0.5)
+    slack = systematic(first) + systematic(second)
+    return Difference(first.label, second.label, name, _norm(one - other) / size, error / size + slack)
+
+
+def systematic(answer: Trajectory) -> float:
+    """Relative error of a solver that its standard errors do not show, as far as it is known."""
+    theory, attributes = answer.theory, answer.data.attrs
+    slack = float(attributes.get("uncertainty_of_gates", 0.0)) + _ROUNDING
+    if isinstance(answer.problem.optimiser, GradientFlow):
+        slack += answer.problem.optimiser.accuracy
+    if isinstance(theory, InfiniteWidth):
+        slack += theory.rank_tolerance
+    if isinstance(theory, ClosedLinear) and theory.method == "fixed-point":
+        # An iteration that still moves by `change` may have several times that to go.
+        slack += 10 * float(attributes["change"])
+    return slack
+
+
+def _norm(value: xr.DataArray) -> float:
+    return float((value**2).sum() ** 0.5)

@@ -1,0 +1,53 @@
+"""Every error that widefield raises on purpose: each names the argument, the value and the fix."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class WidefieldError(Exception):
+    """Base class of all errors raised by widefield."""
+
+
+class InvalidInput(WidefieldError, ValueError):
+    """An argument has a value that cannot work."""
+
+
+class UnknownName(InvalidInput):
+    """A name (activation, rule, file key, ...) that nothing is registered under."""
+
+    def __init__(self, what: str, name: object, known: Iterable[str]) -> None:
+        """State what kind of thing `name` should have been and the nearest name in `known`."""
+        known = sorted(known)
+        near = get_close_matches(str(name), known, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        super().__init__(f"unknown {what} {name!r}; {hint}known: {', '.join(known)}")
+
+
+class FileProblem(WidefieldError, ValueError):
+    """A file that cannot be read or written, or does not hold what it should."""
+
+
+class Stopped(WidefieldError):
+    """A solver stopped before its last step; `trajectory` holds everything up to there."""
+
+    def __init__(self, message: str, trajectory: Any) -> None:
+        """Attach what was computed."""
+        super().__init__(message)
+        self.trajectory = trajectory
+
+
+class NotAccurate(UserWarning):
+    """A tolerance was asked for and not reached."""
+
+
+class Diverged(Stopped, ValueError):
+    """The loss exploded: nearly always a learning rate that is too large."""
+
+
+class Interrupted(Stopped):
+    """The user pressed Ctrl-C."""

@@ -1,0 +1,5 @@
+"""`python -m widefield.cli`."""
+
+from . import main
+
+main()

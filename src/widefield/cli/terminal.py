@@ -1,0 +1,63 @@
+"""What all commands share: where they print, how they fail, and how they write figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from rich.console import Console
+from rich.markup import escape
+
+from ..base import files, tables
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from ..trajectory.trajectory import Trajectory
+
+console = Console()
+errors = Console(stderr=True)
+
+
+def fail(message: str, code: int) -> NoReturn:
+    """Say what is wrong and leave."""
+    errors.print(f"[bold red]error:[/] {escape(message)}", highlight=False, soft_wrap=True)
+    raise SystemExit(code)
+
+
+def say(message: str) -> None:
+    """Print a sentence as it is."""
+    console.print(message, highlight=False, markup=False, soft_wrap=True)
+
+
+def check_new(path: Path | None, *, overwrite: bool) -> None:
+    """Refuse before any work what could not be written after it."""
+    if path is None:
+        return
+    if path.exists() and not overwrite:
+        fail(f"{path} exists: add --overwrite to replace it", 2)
+    files.check_writable(path)
+
+
+def check_figure(path: Path | None, *, overwrite: bool) -> None:
+    """The same for a figure, whose ending says what it becomes."""
+    check_new(path, overwrite=overwrite)
+    if path is None:
+        return
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    if path.suffix and path.suffix.lstrip(".").lower() not in FigureCanvasBase.get_supported_filetypes():
+        fail(f"{path}: figures end with png, pdf or svg", 2)
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure and say so."""
+    with files.atomic(path) as temporary:
+        figure.savefig(temporary, format=path.suffix.lstrip(".").lower() or "png")
+    say(f"saved {path}")
+
+
+def last(trajectory: Trajectory, name: str) -> str:
+    """The last value of a variable over time, and its standard error where there is one."""
+    mean, error = (f(name).isel(time=-1) for f in (trajectory.mean, trajectory.standard_error))
+    return tables.with_error(float(mean), float(error))

@@ -1,0 +1,1 @@
+"""Random matrices between populations of neurons, of finite and of infinite size."""

@@ -1,0 +1,160 @@
+"""Architecture, initialisation and parameterisation of the networks that are studied."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from ..activations import Activation, get
+from ..base import check
+from ..base.describe import Described, put
+from ..base.errors import InvalidInput
+
+PARAMETERISATIONS = ("mean-field", "ntk")
+
+
+@dataclass(frozen=True)
+class MLP(Described, family="network", kind="mlp"):
+    """A fully connected network with `hidden_layers` = L hidden layers.
+
+    With widths N_l, N = N_L and input dimension D (BP22 eq. (1), BP23 eq. (1); there without biases),
+
+        h^1     = W^0 x / sqrt(D) + b^0
+        h^{l+1} = W^l phi(h^l) / sqrt(N_l) + b^l              l = 1 .. L-1
+        f       = [ w phi(h^L) / sqrt(N) + b^L ] / gamma
+
+    and at t = 0 all entries of W^l are N(0, `weight_variances[l]`), those of b^l are N(0, `bias_variances[l]`).
+    The output scale is gamma = `richness` * sqrt(N) in the "mean-field" (muP) parameterisation, whose dynamics
+    do not depend on the width at leading order, and gamma = `richness` in the "ntk" parameterisation, which
+    becomes lazy at infinite width.
+
+    Args:
+        hidden_layers: L >= 1.
+        activation: a name known to `widefield.activations`, or an `Activation`.
+        richness: gamma_0; small is lazy, large learns features.
+        outputs: number C of outputs; None takes it from the data.
+        weight_variances: one number for all L+1 weight layers, or one per layer.
+        bias_variances: the same for the biases at initialisation; 0 starts them at zero.
+        train_biases: whether biases learn.
+        width_ratios: N_l / N for each hidden layer (None: all equal); the width of a theory is that of ratio 1.
+        parameterisation: "mean-field" or "ntk".
+        centred: predict and train f - f(t=0), which removes the random initial output.
+    """
+
+    hidden_layers: int = 3
+    activation: str = "tanh"
+    richness: float = 1.0
+    outputs: int | None = None
+    weight_variances: float | tuple[float, ...] = 1.0
+    bias_variances: float | tuple[float, ...] = 0.0
+    train_biases: bool = False
+    width_ratios: tuple[float, ...] | None = None
+    parameterisation: str = "mean-field"
+    centred: bool = True
+
+    def __post_init__(self) -> None:
+        """Check and normalise every field."""
+        put(self, hidden_layers=check.integer("hidden_layers", self.hidden_layers, least=1))
+        put(self, activation=get(self.activation).name)
+        put(self, richness=check.number("richness", self.richness, least=0.0))
+        if self.outputs is not None:
+            put(self, outputs=check.integer("outputs", self.outputs, least=1))
+        for name, bounds in (("weight_variances", {"above": 0.0}), ("bias_variances", {"least": 0.0})):
+            value = getattr(self, name)
+            if isinstance(value, list | tuple):
+                put(self, **{name: per_layer(name, value, self.hidden_layers, **bounds)})
+            else:
+                put(self, **{name: check.number(name, value, **bounds)})
+        check.flag("train_biases", self.train_biases)
+        check.flag("centred", self.centred)
+        check.choice("parameterisation", self.parameterisation, PARAMETERISATIONS)
+        if self.width_ratios is not None:
+            ratios = tuple(check.number("width_ratios", r, above=0.0) for r in _sequence(self.width_ratios))
+            if len(ratios) != self.hidden_layers:
+                raise InvalidInput(f"width_ratios has {len(ratios)} entries; hidden_layers = {self.hidden_layers}")
+            put(self, width_ratios=ratios)
+
+    @property
+    def phi(self) -> Activation:
+        """The activation itself."""
+        return get(self.activation)
+
+    @property
+    def weight_scales(self) -> tuple[float, ...]:
+        """sigma_0 .. sigma_L."""
+        return _scales(self.weight_variances, self.hidden_layers)
+
+    @property
+    def bias_scales(self) -> tuple[float, ...]:
+        """beta_0 .. beta_L."""
+        return _scales(self.bias_variances, self.hidden_layers)
+
+    @property
+    def has_biases(self) -> bool:
+        """Whether any bias is ever different from zero."""
+        return self.train_biases or any(self.bias_scales)
+
+    @property
+    def ratios(self) -> tuple[float, ...]:
+        """N_1/N_L .. N_L/N_L, in the units of the theory (the last hidden layer has ratio 1)."""
+        ratios = self.width_ratios or (1.0,) * self.hidden_layers
+        return tuple(r / ratios[-1] for r in ratios)
+
+    def widths(self, width: int) -> tuple[int, ...]:
+        """Numbers of neurons N_1 .. N_L of a real network of nominal `width`."""
+        check.integer("width", width, least=1)
+        return tuple(max(1, round(r * width)) for r in self.width_ratios or (1.0,) * self.hidden_layers)
+
+    def parameters(self, dimension: int, width: int, outputs: int = 1) -> int:
+        """Number of weights and, if any bias is ever different from zero, biases: sum_l (n_{l-1} + 1) n_l.
+
+        >>> MLP(3, train_biases=True).parameters(dimension=4, width=5)
+        91
+        """
+        ends = (check.integer("dimension", dimension, least=1), *self.widths(width))
+        sizes = (*ends, check.integer("outputs", outputs, least=1))
+        return sum((below + self.has_biases) * above for below, above in pairwise(sizes))
+
+    def effective_richness(self, last_width: float) -> float:
+        """gamma / sqrt(N_L): the richness gamma_0 that enters the equations at this width."""
+        if self.parameterisation == "mean-field":
+            return self.richness
+        return self.richness / math.sqrt(last_width)
+
+
+def per_layer(name: str, value: Any, hidden_layers: int, **bounds: float) -> tuple[float, ...]:
+    """One number for each of the L + 1 layers of weights, from a list of them or from one number for all."""
+    if not isinstance(value, list | tuple):
+        return (check.number(name, value, **bounds),) * (hidden_layers + 1)
+    if len(value) != hidden_layers + 1:
+        raise InvalidInput(
+            f"{name} has {len(value)} entries; a network with hidden_layers = {hidden_layers} has "
+            f"{hidden_layers + 1} weight layers (the input layer first, the readout last)"
+        )
+    return tuple(check.number(name, item, **bounds) for item in value)
+
+
+def _sequence(value: Any) -> tuple[Any, ...]:
+    if not isinstance(value, list | tuple):
+        raise InvalidInput(f"width_ratios = {value!r} must be a list with one number for each hidden layer")
+    return tuple(value)
+
+
+def _scales(variances: float | tuple[float, ...], hidden_layers: int) -> tuple[float, ...]:
+    values = variances if isinstance(variances, tuple) else (variances,) * (hidden_layers + 1)
+    return tuple(math.sqrt(v) for v in values)
+
+
+def widths_of(network: MLP, widths: int | Sequence[int]) -> tuple[int, ...]:
+    """n_1 .. n_L of the hidden layers, from one nominal width or from all of them."""
+    if not isinstance(widths, Sequence | np.ndarray):
+        return network.widths(check.integer("widths", widths, least=1))
+    sizes = tuple(check.integer("widths", n, least=1) for n in widths)
+    if len(sizes) != network.hidden_layers:
+        raise InvalidInput(f"widths has {len(sizes)} entries; the network has {network.hidden_layers} hidden layers")
+    return sizes

@@ -1,0 +1,195 @@
+"""How weights move: gradient descent in all its variants. Gradient flow has a file of its own (`flow.py`)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from numpy.typing import NDArray
+
+from ..base import check
+from ..base.describe import Described, parse_plain, put
+from ..base.errors import InvalidInput
+from ..matrices.substrate import State
+from .schedules import Schedule
+
+Values = dict[str, Any]
+"""Something for all that learns, by name: the values themselves, or directions in which they move."""
+
+Gradient = Callable[[State], tuple[Values, Float[Array, ""], State]]
+"""dW/dt of all that learns, the loss, and the state after its matrices were asked."""
+
+
+class Optimiser(Described, family="optimiser"):
+    """Base class. A member has a number of `steps`, and defines `rates` and `step`."""
+
+    steps: int
+
+    @property
+    def copies(self) -> int:
+        """How many arrays of the size of the weights are in use at once."""
+        return 1
+
+    @property
+    def shakes(self) -> int:
+        """How often noise is added to the weights."""
+        return 0
+
+    def rates(self) -> NDArray[np.float64]:
+        """By how much every step increases the time."""
+        raise NotImplementedError(f"{type(self).__name__} must define rates()")
+
+    def batches(self, samples: int) -> NDArray[np.int64] | None:
+        """Row numbers of the samples of every step, or None for the full batch."""
+        del samples
+        return None
+
+    def rest(self, values: Values) -> Any:
+        """What is remembered from one step to the next, at the start."""
+        del values
+        return None
+
+    def step(self, gradient: Gradient, state: State, rate: Float[Array, ""]) -> tuple[State, Float[Array, ""]]:
+        """Move the state by one step; also the loss before it."""
+        raise NotImplementedError(f"{type(self).__name__} must define step(gradient, state, rate)")
+
+    def noise(self, rate: Float[Array, ""]) -> Float[Array, ""]:
+        """Standard deviation of the noise that is added to every weight in a step."""
+        return jnp.zeros_like(rate)
+
+
+@dataclass(frozen=True)
+class SGD(Optimiser, kind="sgd"):
+    """Gradient descent: full batch, minibatch or one pass; momentum, weight decay, Langevin noise.
+
+    With G the (pseudo-)gradient direction of `dmft` normalisation, dW/dt = G, every weight W moves by
+
+        Q <- m Q + (1 - m) (G - lambda W),      W <- W + eta Q + sqrt(2 eta T) xi,      xi ~ N(0, 1)
+
+    with eta = `learning_rate`, m = `momentum`, lambda = `weight_decay`, T = `temperature`. For gradient descent
+    G = -gamma^2 dLoss/dW, so eta is the step of flow time and needs no retuning with the width. Langevin
+    dynamics at inverse temperature beta with ridge lambda_0 (BP22 App. K) is temperature = 1/beta,
+    weight_decay = lambda_0/beta.
+
+    Args:
+        learning_rate: a number, a `Schedule`, or one number for every step.
+        steps: number of steps.
+        batch_size: samples in a step; None is the full batch.
+        one_pass: take the samples in order and never twice (online SGD).
+        momentum: m, 0 <= m < 1.
+        weight_decay: lambda.
+        temperature: T.
+        seed: of the order of the minibatches (drawn without replacement within an epoch).
+    """
+
+    learning_rate: float | Schedule | tuple[float, ...]
+    steps: int
+    batch_size: int | None = None
+    one_pass: bool = False
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    temperature: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Check and normalise every field."""
+        put(self, steps=check.integer("steps", self.steps, least=1))
+        if isinstance(self.learning_rate, list | tuple):
+            rates = tuple(check.number("learning_rate", rate, least=0.0) for rate in self.learning_rate)
+            if len(rates) != self.steps:
+                raise InvalidInput(f"learning_rate has {len(rates)} entries; steps = {self.steps}")
+            put(self, learning_rate=rates)
+        elif not isinstance(self.learning_rate, Schedule):
+            put(self, learning_rate=check.number("learning_rate", self.learning_rate, above=0.0))
+        if self.batch_size is not None:
+            put(self, batch_size=check.integer("batch_size", self.batch_size, least=1))
+        check.flag("one_pass", self.one_pass)
+        if self.one_pass and self.batch_size is None:
+            raise InvalidInput("one_pass = true needs a batch_size: the number of new samples in every step")
+        put(self, momentum=check.number("momentum", self.momentum, least=0.0))
+        if self.momentum >= 1:
+            raise InvalidInput(f"momentum = {self.momentum!r} must be below 1")
+        put(self, weight_decay=check.number("weight_decay", self.weight_decay, least=0.0))
+        put(self, temperature=check.number("temperature", self.temperature, least=0.0))
+        put(self, seed=check.integer("seed", self.seed))
+
+    @classmethod
+    def parse_field(cls, name: str, value: Any) -> Any:
+        """A table under learning_rate is a schedule."""
+        if name == "learning_rate" and isinstance(value, dict):
+            return Schedule.from_table(value)
+        return parse_plain(value)
+
+    def rates(self) -> NDArray[np.float64]:
+        """Learning rate of every step."""
+        if isinstance(self.learning_rate, Schedule):
+            rates = check.array(f"{type(self.learning_rate).__name__}.rates", self.learning_rate.rates(self.steps))
+            if rates.shape != (self.steps,):
+                raise InvalidInput(
+                    f"{type(self.learning_rate).__name__}.rates({self.steps}) has shape {rates.shape}; "
+                    f"it must hold one learning rate for each of steps = {self.steps}"
+                )
+            return rates
+        return np.broadcast_to(np.asarray(self.learning_rate), (self.steps,)).copy()
+
+    def batches(self, samples: int) -> NDArray[np.int64] | None:
+        """Row numbers of the samples of every step, or None for the full batch."""
+        if self.batch_size is None:
+            return None
+        if self.batch_size > samples:
+            raise InvalidInput(f"batch_size = {self.batch_size} exceeds the {samples} training samples")
+        needed = self.steps * self.batch_size
+        if self.one_pass:
+            if needed > samples:
+                raise InvalidInput(
+                    f"one pass of steps = {self.steps} with batch_size = {self.batch_size} takes {needed} samples; "
+                    f"the data have {samples}"
+                )
+            return np.arange(needed).reshape(self.steps, self.batch_size)
+        generator = np.random.default_rng(self.seed)
+        per_epoch = samples // self.batch_size
+        epochs = -(-self.steps // per_epoch)
+        order = [generator.permutation(samples)[: per_epoch * self.batch_size] for _ in range(epochs)]
+        return np.concatenate(order).reshape(-1, self.batch_size)[: self.steps]
+
+    @property
+    def copies(self) -> int:
+        """Momentum needs a second array."""
+        return 1 + bool(self.momentum)
+
+    @property
+    def shakes(self) -> int:
+        """Langevin noise in every step."""
+        return self.steps if self.temperature else 0
+
+    def rest(self, values: Values) -> Values | None:
+        """Velocity zero, or None when there is no momentum to remember."""
+        return jax.tree.map(jnp.zeros_like, values) if self.momentum else None
+
+    def step(self, gradient: Gradient, state: State, rate: Float[Array, ""]) -> tuple[State, Float[Array, ""]]:
+        """One step of the recurrence above without its noise."""
+        direction, loss, state = gradient(state)
+        old = {name: state.values[name] for name in direction}
+        values, velocity = self.advance(old, state.memory, direction, rate)
+        return dataclasses.replace(state.with_values(values), memory=velocity), loss
+
+    def advance(
+        self, values: Values, velocity: Values | None, direction: Values, rate: Float[Array, ""]
+    ) -> tuple[Values, Values | None]:
+        """The recurrence for values, velocity and G; linear in all three."""
+        if self.weight_decay:
+            direction = jax.tree.map(lambda g, w: g - self.weight_decay * w, direction, values)
+        if velocity is not None:
+            direction = jax.tree.map(lambda q, g: self.momentum * q + (1 - self.momentum) * g, velocity, direction)
+            velocity = direction
+        return jax.tree.map(lambda w, q: w + rate * q, values, direction), velocity
+
+    def noise(self, rate: Float[Array, ""]) -> Float[Array, ""]:
+        """sqrt(2 eta T)."""
+        return jnp.sqrt(2 * self.temperature * rate)

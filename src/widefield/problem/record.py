@@ -1,0 +1,67 @@
+"""What a theory writes down, and when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..base import check
+from ..base.describe import Described, put
+from ..base.errors import InvalidInput
+
+_DEFAULT_TIMES = 101
+
+
+@dataclass(frozen=True)
+class Record(Described, family="record"):
+    """What to keep of a run. Step 0 and the last step are always recorded.
+
+    Args:
+        every: record every so many steps; None spreads about a hundred records evenly.
+        steps: the steps to record, instead of `every`.
+        samples: outputs and kernels of only the first so many training samples; None is all of them.
+        kernels: whether to keep the equal-time kernels.
+        test_kernels: whether to keep kernels between test and training samples too.
+        neurons: for how many neurons of every layer to keep preactivations and pre-gradients.
+        two_time: whether to keep what two-time kernels need (`Trajectory.two_time`).
+        responses: whether to keep what response functions need (infinite width only; includes `two_time`).
+    """
+
+    every: int | None = None
+    steps: tuple[int, ...] | None = None
+    samples: int | None = None
+    kernels: bool = True
+    test_kernels: bool = False
+    neurons: int = 32
+    two_time: bool = False
+    responses: bool = False
+
+    def __post_init__(self) -> None:
+        """Check every field."""
+        if self.every is not None and self.steps is not None:
+            raise InvalidInput(f"every = {self.every} and steps = {self.steps} exclude each other: give one")
+        if self.every is not None:
+            put(self, every=check.integer("every", self.every, least=1))
+        if self.steps is not None:
+            if not isinstance(self.steps, list | tuple):
+                raise InvalidInput(f"steps = {self.steps!r} must be a list of step numbers; see also every")
+            put(self, steps=tuple(sorted({check.integer("steps", step) for step in self.steps})))
+        if self.samples is not None:
+            put(self, samples=check.integer("samples", self.samples, least=1))
+        put(self, neurons=check.integer("neurons", self.neurons))
+        for name in ("kernels", "test_kernels", "two_time", "responses"):
+            check.flag(name, getattr(self, name))
+
+    def at(self, steps: int) -> NDArray[np.int64]:
+        """Numbers of the recorded steps of a run of `steps` steps, from 0 to `steps`."""
+        if self.steps is not None:
+            if self.steps and self.steps[-1] > steps:
+                raise InvalidInput(f"record.steps asks for step {self.steps[-1]}, but the run has {steps} steps")
+            chosen = np.asarray(self.steps, dtype=np.int64)
+        elif self.every is not None:
+            chosen = np.arange(0, steps + 1, self.every)
+        else:
+            chosen = np.round(np.linspace(0, steps, min(_DEFAULT_TIMES, steps + 1))).astype(np.int64)
+        return np.unique(np.concatenate([[0], chosen, [steps]]))

@@ -1,0 +1,192 @@
+"""How good a trajectory is: its statistical error and its bias, as fractions of what was computed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from ..problem.problem import Problem
+from ..problem.theory import Theory
+from ..trajectory import two_time
+from ..trajectory.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from ..training.runner import Outcome
+
+_JUDGED = ("outputs", "feature_kernel", "gradient_kernel")
+
+
+def statistical(trajectory: Trajectory) -> float:
+    """Largest relative standard error of outputs and of the kernels of every layer, rms over times and samples."""
+    return _worst(trajectory, lambda name: trajectory.standard_error(name))
+
+
+def bias(trajectory: Trajectory, coarse: Trajectory, ratio: float) -> float:
+    """Largest relative bias of the same quantities, from an answer with `ratio` times fewer particles.
+
+    If the bias falls as one over the number of particles, the difference of both answers is ratio - 1 times that of the
+    finer one. What statistical errors explain is taken off.
+    """
+
+    def excess(name: str) -> xr.DataArray:
+        noise = trajectory.standard_error(name) ** 2 + coarse.standard_error(name) ** 2
+        squares = (trajectory.mean(name) - coarse.mean(name)) ** 2 - noise
+        return squares / (ratio - 1) ** 2
+
+    return _worst(trajectory, excess, squared=True)
+
+
+def _worst(trajectory: Trajectory, error: Callable[[str], xr.DataArray], *, squared: bool = False) -> float:
+    worst = 0.0
+    for name in _JUDGED:
+        if name not in trajectory.data:
+            continue
+        value = trajectory.mean(name)
+        power = error(name) if squared else error(name) ** 2
+        over = [dim for dim in value.dims if dim != "layer"]
+        fraction = power.sum(over, skipna=False) / (value**2).sum(over)
+        worst = max(worst, float(np.sqrt(np.maximum(fraction, 0.0)).max()))
+    return worst
+
+
+def enough_particles(particles: int, error: float, wanted: float, most: int) -> int:
+    """The power of 2 that should bring the error of one replica down to `wanted`.
+
+    Errors were measured to fall as the number of particles to the power -0.85; we count on -0.7.
+    """
+    needed = particles * (error / wanted) ** (1 / 0.7) if error > wanted else particles
+    return min(most, int(2 ** math.ceil(math.log2(max(needed, particles)))))
+
+
+_KERNEL = ("layer", "sample", "output", "sample_", "output_")
+
+
+_DIMENSIONS: dict[str, tuple[str, ...]] = {
+    "outputs": ("sample", "output"),
+    "loss": (),
+    "feature_kernel": ("layer", "sample", "sample_"),
+    "gradient_kernel": _KERNEL,
+    "alignment_kernel": _KERNEL,
+    "pseudo_gradient_kernel": _KERNEL,
+    "ntk": _KERNEL[1:],
+    "rank": ("matrix", "side"),
+    "preactivation": ("layer", "sample", "neuron"),
+    "pregradient": ("layer", "sample", "output", "neuron"),
+}
+
+
+def from_outcome(
+    problem: Problem, theory: Theory, outcome: Outcome, seeds: Sequence[int], resolution: float = 1e-2
+) -> Trajectory:
+    """Label the records of a run.
+
+    Response functions are resolved along directions of at least the fraction `resolution` of a field.
+    """
+    fields, plain = two_time.split(outcome.records)
+    variables = {name: _labelled(name, value, problem) for name, value in plain.items()}
+    variables |= two_time.factors(fields, exact=problem.rule.exact)
+    variables |= two_time.response_factors(fields, problem.network.ratios, resolution, exact=problem.rule.exact)
+    found = next((len(value) for value in plain.values()), 0)
+    numbers = {"seed": np.asarray(seeds[:found], dtype=np.int64)}
+    attributes = {"status": outcome.status, "message": outcome.message, **outcome.statistics}
+    return _described(problem, theory, variables, outcome.steps, numbers, attributes)
+
+
+def from_arrays(
+    problem: Problem,
+    theory: Theory,
+    arrays: dict[str, NDArray[Any]],
+    steps: NDArray[np.int64],
+    statistics: dict[str, float],
+) -> Trajectory:
+    """Label arrays (time, ...) of a theory that has no seeds; `<name>_error`, `<name>_deviation` are like `<name>`.
+
+    What comes after the loss has exploded is left out.
+    """
+    ending = {"status": "complete", "message": ""}
+    bad = np.flatnonzero(problem.exploded(arrays["loss"]))
+    if len(bad):
+        ending = {"status": "diverged", "message": f"the loss exploded by step {steps[bad[0]]}"}
+        steps, arrays = steps[: bad[0]], {name: value[: bad[0]] for name, value in arrays.items()}
+    variables = {name: _labelled(name, value, problem, ("time",)) for name, value in arrays.items()}
+    return _described(problem, theory, variables, steps, {}, {**ending, **statistics})
+
+
+def over_replicas(found: Sequence[dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
+    """Mean of the arrays of several replicas, and its standard error as `<name>_error`."""
+    arrays: dict[str, NDArray[Any]] = {}
+    for name in found[0]:
+        values = np.stack([replica[name] for replica in found])
+        arrays[name] = values.mean(axis=0)
+        if len(found) > 1:
+            arrays[f"{name}_error"] = values.std(axis=0, ddof=1) / np.sqrt(len(found))
+    return arrays
+
+
+def _described(
+    problem: Problem,
+    theory: Theory,
+    variables: dict[str, Any],
+    steps: NDArray[np.int64],
+    coordinates: dict[str, Any],
+    attributes: dict[str, Any],
+) -> Trajectory:
+    """With times, layers, targets and the kernel of the inputs."""
+    samples, recorded = problem.samples, problem.recorded_samples
+    variables["targets"] = (("sample", "output"), samples.y[:recorded])
+    variables["input_kernel"] = (("sample", "sample_"), samples.kernel()[:recorded, :recorded])
+    if samples.test_samples:
+        variables["test_targets"] = (("test_sample", "output"), samples.y_test)
+    elapsed = np.concatenate([[0.0], np.cumsum(problem.optimiser.rates())])
+    coordinates |= {
+        "time": elapsed[steps],
+        "step": ("time", steps),
+        "layer": np.arange(1, problem.network.hidden_layers + 1),
+    }
+    return Trajectory(xr.Dataset(variables, coordinates, attributes), problem, theory)
+
+
+def _labelled(
+    name: str, value: NDArray[Any], problem: Problem, leading: tuple[str, ...] = ("seed", "time")
+) -> tuple[tuple[str, ...], NDArray[Any]]:
+    kind = name.removeprefix("test_").removesuffix("_error").removesuffix("_deviation")
+    dimensions = _DIMENSIONS[kind]
+    if name.startswith("test_"):
+        dimensions = tuple("test_sample" if dim == "sample" else dim for dim in dimensions)
+    if problem.samples.outputs == 1 and kind != "outputs":
+        single = tuple(i for i, dim in enumerate(dimensions, len(leading)) if dim.startswith("output"))
+        value, dimensions = (
+            value.squeeze(single),
+            tuple(dim for dim in dimensions if not dim.startswith("output")),
+        )
+    return (*leading, *dimensions), value
+
+
+def averaged(trajectory: Trajectory) -> Trajectory:
+    """Replace the seed axis by means and standard errors, for theories whose seeds are replicas of one answer.
+
+    Samples of fields are pooled instead, and factors of two-time kernels side by side give the mean kernel.
+    """
+    data = trajectory.data
+    variables: dict[str, xr.DataArray] = {}
+    for key, value in data.data_vars.items():
+        name = str(key)
+        if "seed" not in value.dims:
+            variables[name] = value
+        elif "neuron" in value.dims:
+            pooled = value.stack(pooled=("seed", "neuron")).drop_vars(["pooled", "seed", "neuron"], errors="ignore")
+            variables[name] = pooled.rename(pooled="neuron")
+        elif name.endswith("_factor"):
+            rank = str(value.dims[-1])
+            joined = value.stack(joined=("seed", rank)).drop_vars(["joined", "seed", rank], errors="ignore")
+            variables[name] = joined.rename(joined=rank) / math.sqrt(value.sizes["seed"])
+        else:
+            variables[name], variables[f"{name}_error"] = trajectory.mean(name), trajectory.standard_error(name)
+    replicas = {**data.attrs, "replicas": data.sizes["seed"]}
+    averages = xr.Dataset(variables).assign_coords({"step": data["step"], "layer": data["layer"]})
+    return Trajectory(averages.assign_attrs(replicas), trajectory.problem, trajectory.theory)

@@ -1,0 +1,1 @@
+"""The one training program: run, measured, stopped, resumed."""

@@ -1,0 +1,130 @@
+"""What is measured at a recorded time: outputs, losses, kernels, samples of the fields."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..matrices.substrate import Forward, Gradients, State, inner
+from ..problem.record import Record
+from ..problem.rules import hidden, true_gradient
+from .program import Program
+
+Measured = dict[str, Array]
+
+
+class Observer(eqx.Module):
+    """Measures a state. `test_targets` belong to the rows of the program's inputs after the training rows."""
+
+    program: Program
+    test_targets: Float[Array, "q c"]
+    record: Record = eqx.field(static=True)
+
+    @property
+    def recorded(self) -> int:
+        """Number of training samples whose outputs and kernels are recorded."""
+        return self.program.targets.shape[0] if self.record.samples is None else self.record.samples
+
+    def __call__(self, state: State) -> tuple[Measured, State]:
+        """Everything that the record asks for."""
+        train, test = self.program.targets.shape[0], self.test_targets.shape[0]
+        forward, state = self.program.forward(state, slice(None))
+        measured = self._predictions(forward.outputs)
+        if state.substrate.ranks is not None:
+            measured["rank"] = state.substrate.ranks
+        if not (self.record.kernels or self.record.neurons or self.record.two_time or self.record.responses):
+            return measured, state
+        errors = self.program.errors(forward.outputs[:train], self.program.targets)[: self.recorded]
+        rows = jnp.arange(self.recorded)
+        if self.record.test_kernels:
+            rows = jnp.concatenate([rows, jnp.arange(train, train + test)])
+        everywhere, trained = _rows(forward, rows), _rows(forward, jnp.arange(self.recorded))
+        identity = jnp.eye(self.program.targets.shape[1], dtype=errors.dtype)
+        signal = jnp.broadcast_to(identity, (len(rows), *identity.shape))
+        backward, state = true_gradient(signal, everywhere, state)
+        pseudo = tuple(g[: self.recorded] for g in backward.gradients)
+        if not self.program.rule.exact:
+            pseudo, state = self.program.rule.pseudo_gradient(signal[: self.recorded], errors, trained, state)
+        if self.record.kernels:
+            measured |= self._kernels(everywhere, backward.gradients, pseudo, rows)
+        if self.record.neurons:
+            measured["preactivation"] = self._first_neurons(trained.preactivations)
+            measured["pregradient"] = self._first_neurons(tuple(z[: self.recorded] for z in backward.pregradients))
+        gradients = tuple(g[: self.recorded] for g in backward.gradients)
+        if self.record.two_time or self.record.responses:
+            measured |= _by_layer("features", trained.features)
+            measured |= _by_layer("gradients", gradients) | _by_layer("pseudo_gradients", pseudo)
+        if self.record.responses:
+            images, state = self._images(gradients, state)
+            measured |= _by_layer("images", images)
+            if self.program.rule.through_weights and not self.program.rule.exact:
+                images, state = self._images(pseudo, state)
+                measured |= _by_layer("pseudo_images", images)
+        return measured, state
+
+    def _images(self, gradients: Gradients, state: State) -> tuple[Gradients, State]:
+        """W^l(0)^T g^{l+1} / sqrt(N_{l+1}), over layers 1 to L - 1."""
+        images, substrate = [], state.substrate
+        for layer, g in enumerate(gradients[1:], 1):
+            image, substrate = substrate.initial_transpose(hidden(layer), g)
+            images.append(image)
+        return tuple(images), state.on(substrate)
+
+    def _predictions(self, outputs: Float[Array, "all c"]) -> Measured:
+        train, loss = self.program.targets.shape[0], self.program.loss
+        measured = {
+            "outputs": outputs[: self.recorded],
+            "loss": loss.total(outputs[:train], self.program.targets),
+        }
+        if self.test_targets.shape[0]:
+            measured["test_outputs"] = outputs[train:]
+            measured["test_loss"] = loss.total(outputs[train:], self.test_targets)
+        return measured
+
+    def _kernels(self, forward: Forward, gradients: Gradients, pseudo: Gradients, rows: Array) -> Measured:
+        """Phi = <phi phi>, G = <g g>, G~ = <g gt>, G~~ = <gt gt> and the eNTK, rows by recorded training samples."""
+        k = self.recorded
+        features = [inner(phi, phi[:k]) for phi in forward.features]
+        alignment = [inner(g, gt) for g, gt in zip(gradients, pseudo, strict=True)]
+        x = self.program.inputs[rows]
+        kernels = {
+            "feature_kernel": jnp.stack(features),
+            "gradient_kernel": jnp.stack([inner(g, g[:k]) for g in gradients]),
+            "alignment_kernel": jnp.stack(alignment),
+            "ntk": tangent_kernel([x @ x[:k].T, *features], alignment, self.program.network.train_biases),
+        }
+        pseudo_kernel = jnp.stack([inner(gt, gt) for gt in pseudo])
+        measured = {"pseudo_gradient_kernel": pseudo_kernel}
+        for name, kernel in kernels.items():
+            axis = 0 if name == "ntk" else 1
+            measured[name] = kernel.take(jnp.arange(k), axis=axis)
+            if self.record.test_kernels:
+                measured[f"test_{name}"] = kernel.take(jnp.arange(k, len(rows)), axis=axis)
+        return measured
+
+    def _first_neurons(self, fields: tuple[Float[Array, "*p _"], ...]) -> Float[Array, "l *p m"]:
+        count = min(self.record.neurons, *(field.shape[-1] for field in fields))
+        return jnp.stack([field[..., :count] for field in fields])
+
+
+def tangent_kernel(
+    features: list[Float[Array, "q p"]], alignment: list[Float[Array, "q c p c"]], train_biases: bool
+) -> Float[Array, "q c p c"]:
+    """K = sum_{l=0}^{L} G~^{l+1} Phi^l with G~^{L+1} = 1 (BP23 eq. (4)); a trained bias adds 1 to Phi^l."""
+    outputs = jnp.eye(alignment[0].shape[1], dtype=features[0].dtype)
+    top = jnp.broadcast_to(outputs[None, :, None, :], alignment[0].shape)
+    bias = 1.0 if train_biases else 0.0
+    terms = [g * (phi[:, None, :, None] + bias) for g, phi in zip([*alignment, top], features, strict=True)]
+    return sum(terms[1:], terms[0])
+
+
+def _rows(forward: Forward, rows: Array) -> Forward:
+    chosen: Forward = jax.tree.map(lambda field: field[rows], forward)
+    return chosen
+
+
+def _by_layer(name: str, fields: tuple[Array, ...]) -> Measured:
+    # Layers may have different widths, so they cannot share an array.
+    return {f"{name} {layer}": field for layer, field in enumerate(fields, 1)}

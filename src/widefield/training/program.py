@@ -1,0 +1,243 @@
+"""The one training program: forward pass, error, pseudo-gradient, weight update.
+
+It runs on any `Substrate`. On `Dense` matrices it trains a real network; on matrices of infinite size it solves the
+mean-field equations. Layer l of the network is population l - 1 of the substrate.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from ..matrices.spans import pad_to
+from ..matrices.substrate import Forward, Gradients, OuterProducts, State, Substrate, Weights, inner
+from ..problem.losses import Loss
+from ..problem.network import MLP
+from ..problem.optimisers import Optimiser, Values
+from ..problem.problem import HOPELESS, Problem
+from ..problem.rules import LearningRule, hidden
+
+Rows = Int[Array, " p"] | slice
+"""Some of the samples: their numbers, or a slice (which costs nothing)."""
+
+
+class Program(eqx.Module):
+    """A problem, ready to run on a substrate.
+
+    `inputs` are the training rows and then the test rows of x / sqrt(D), in the coordinates of
+    `Samples.reduced`; `batches` the rows used by every step (None: all training rows).
+    """
+
+    inputs: Float[Array, "all r"]
+    targets: Float[Array, "p c"]
+    rates: Float[Array, " steps"]
+    batches: Int[Array, "steps b"] | None
+    richness: Float[Array, ""]
+    network: MLP = eqx.field(static=True)
+    loss: Loss = eqx.field(static=True)
+    rule: LearningRule = eqx.field(static=True)
+    optimiser: Optimiser = eqx.field(static=True)
+    ratios: tuple[float, ...] = eqx.field(static=True)
+
+    def start(self, substrate: Substrate) -> State:
+        """Draw all weights."""
+        depth, scales = self.network.hidden_layers, self.network.weight_scales
+        inputs, outputs = self.inputs.shape[1], self.targets.shape[1]
+        weights: Weights = self.beside()
+        first, substrate = substrate.gaussian("input", 0, inputs)
+        last, substrate = substrate.gaussian("readout", depth - 1, outputs)
+        weights["input"], weights["readout"] = scales[0] * first, scales[-1] * last
+        for layer in range(1, depth):
+            substrate = substrate.with_matrix(
+                hidden(layer),
+                layer - 1,
+                layer,
+                scales[layer],
+                adjoint=self.rule.exact,
+                shakes=self.optimiser.shakes,
+            )
+        if self.network.has_biases:
+            for layer, scale in enumerate(self.network.bias_scales, 1):
+                # The output's bias is kept as a vector over the last layer whose mean counts: see `outputs`.
+                population, count = (layer - 1, 1) if layer <= depth else (depth - 1, outputs)
+                bias, substrate = substrate.gaussian(bias_name(layer), population, count)
+                weights[bias_name(layer)] = scale * bias
+        frozen, substrate = self.rule.frozen(self.network, inputs, outputs, substrate)
+        nothing = jnp.zeros((self.inputs.shape[0], outputs), self.inputs.dtype)
+        state = State(weights, None, frozen, substrate, nothing)
+        memory = self.optimiser.rest({name: state.values[name] for name in self.trained + self._matrices})
+        state = dataclasses.replace(state, memory=memory)
+        if not self.network.centred:
+            return state
+        forward, state = self.forward(state, slice(None))
+        return dataclasses.replace(state, initial_outputs=forward.outputs)
+
+    def beside(self) -> Weights:
+        """What else learns beside the weights."""
+        return {}
+
+    def forward(self, state: State, rows: Rows) -> tuple[Forward, State]:
+        """Fields and outputs of some of the samples (BP22 eq. (1))."""
+        phi, substrate, weights = self.network.phi, state.substrate, state.weights
+        x = self.inputs[rows]
+        h = x @ weights["input"]
+        preactivations: list[Array] = []
+        features: list[Array] = []
+        slopes: list[Array] = []
+        for layer in range(1, self.network.hidden_layers + 1):
+            if layer > 1:
+                h, substrate = substrate.apply(hidden(layer - 1), features[-1])
+            if self.network.has_biases:
+                h = h + weights[bias_name(layer)]
+            feature, slope = self.rule.nonlinearity(phi, layer, h, x, state.frozen)
+            preactivations.append(h)
+            features.append(feature)
+            slopes.append(slope)
+        outputs = self.outputs(features[-1], state, rows)
+        return Forward(tuple(preactivations), tuple(features), tuple(slopes), outputs), state.on(substrate)
+
+    def outputs(self, features: Float[Array, "p n"], state: State, rows: Rows) -> Float[Array, "p c"]:
+        """f = [<w, phi(h^L)> + <b^L, 1>] / gamma_0: the output's bias reads a constant feature."""
+        outputs = inner(features, state.weights["readout"])
+        if self.network.has_biases:
+            bias = state.weights[bias_name(self.network.hidden_layers + 1)]
+            outputs = outputs + jnp.mean(bias, axis=1)[None, :]
+        return outputs / self.richness - state.initial_outputs[rows]
+
+    def errors(self, outputs: Float[Array, "p c"], targets: Float[Array, "p c"]) -> Float[Array, "p c"]:
+        """Delta of every sample, with its weight in the total loss."""
+        return self.loss.weight(targets.shape[0]) * self.loss.error(outputs, targets)
+
+    def step(self, state: State, number: Int[Array, ""]) -> tuple[State, Float[Array, ""]]:
+        """Step `number` of training; also returns the loss of its batch before the step."""
+        rows = slice(self.targets.shape[0]) if self.batches is None else self.batches[number]
+        rate = self.rates[number]
+        state, loss = self.optimiser.step(lambda state: self.gradient(state, rows), state, rate)
+        return (self._shaken(state, number) if self.optimiser.shakes else state), loss
+
+    def exploded(self, loss: Float[Array, ...]) -> Bool[Array, ...]:
+        """Whether a loss is beyond all hope: 1e12 times that of an output of zero, or not a number."""
+        nothing = self.loss.total(jnp.zeros_like(self.targets), self.targets)
+        return ~(loss < HOPELESS * (1 + nothing))
+
+    def gradient(self, state: State, rows: Rows) -> tuple[Values, Float[Array, ""], State]:
+        """dW/dt of all that learns from some of the samples (BP23 eq. (2)), and their loss."""
+        forward, state = self.forward(state, rows)
+        targets = self.targets[rows]
+        errors = self.errors(forward.outputs, targets)
+        pseudo, state = self.rule.pseudo_gradient(errors[:, None, :], errors, forward, state)
+        summed = tuple(g[:, 0, :] for g in pseudo)
+        directions: Values = self._directions(rows, forward, errors, summed)
+        substrate = state.substrate
+        for layer in range(1, self.network.hidden_layers):
+            outer = OuterProducts(summed[layer], forward.features[layer - 1], self.strength(layer + 1))
+            directions[hidden(layer)], substrate = substrate.direction(hidden(layer), outer)
+        return directions, self.loss.total(forward.outputs, targets), state.on(substrate)
+
+    @property
+    def trained(self) -> list[str]:
+        """Names of the vectors that learn."""
+        biases = range(1, self.network.hidden_layers + 2) if self.network.train_biases else ()
+        return ["input", "readout", *map(bias_name, biases)]
+
+    def _shaken(self, state: State, number: Int[Array, ""]) -> State:
+        """Add the optimiser's noise to all that learns."""
+        amount, substrate, values = self.optimiser.noise(self.rates[number]), state.substrate, {}
+        for name in self.trained:
+            value = state.weights[name]
+            normals, substrate = substrate.gaussian(f"{name} noise", self.population(name), len(value), number)
+            values[name] = value + amount * normals
+        for layer in range(1, self.network.hidden_layers):
+            substrate = substrate.shaken(hidden(layer), amount, number)
+        return state.on(substrate).with_values(values)
+
+    def _directions(self, rows: Rows, forward: Forward, errors: Float[Array, "p c"], pseudo: Gradients) -> Values:
+        """dW/dt of every vector that learns; `pseudo` holds sum_c Delta_c gtilde_c."""
+        directions = {
+            "input": self.strength(1) * (self.inputs[rows].T @ pseudo[0]),
+            "readout": self.richness * (errors.T @ forward.features[-1]),
+        }
+        if self.network.train_biases:
+            for layer, g in enumerate(pseudo, 1):
+                directions[bias_name(layer)] = self.strength(layer) * jnp.sum(g, axis=0, keepdims=True)
+            constant = jnp.ones_like(forward.features[-1])
+            directions[bias_name(len(pseudo) + 1)] = self.richness * (errors.T @ constant)
+        return directions
+
+    def on_larger(self, state: State, substrate: Substrate) -> State:
+        """The same state on a substrate with more room."""
+        larger = state.on(substrate)
+        if state.memory is None:
+            return larger
+        shapes = self.optimiser.rest({name: larger.values[name] for name in self.trained + self._matrices})
+        memory = jax.tree.map(lambda leaf, like: pad_to(leaf, like.shape), state.memory, shapes)
+        return dataclasses.replace(larger, memory=memory)
+
+    @property
+    def _matrices(self) -> list[str]:
+        return [hidden(layer) for layer in range(1, self.network.hidden_layers)]
+
+    def strength(self, layer: int) -> Float[Array, ""]:
+        """gamma_0 sqrt(N/N_l): how strongly the weights into layer l follow its pseudo-gradient (BP22 D.8)."""
+        return self.richness / math.sqrt(self.ratios[layer - 1])
+
+    def population(self, name: str) -> int:
+        """Population over which a vector of weights lives."""
+        last = self.network.hidden_layers - 1
+        if name.startswith("bias"):
+            return min(int(name.split()[1]) - 1, last)
+        return 0 if name == "input" else last
+
+
+def bias_name(layer: int) -> str:
+    """Name of the biases of the preactivations of a layer (layer L + 1: of the outputs)."""
+    return f"bias {layer}"
+
+
+def compile_problem(
+    problem: Problem, richness: float, ratios: tuple[float, ...], dtype: str, kind: type[Program] = Program
+) -> Program:
+    """Put the arrays of a problem where the program needs them.
+
+    `richness` is the gamma_0 and `ratios` the N_l/N_L that apply at the width in question; `kind` is the program.
+    """
+    train, test = problem.samples.reduced()
+    batches = problem.optimiser.batches(problem.samples.samples)
+    return kind(
+        inputs=jnp.concatenate([jnp.asarray(train, dtype), jnp.asarray(test, dtype)]),
+        targets=jnp.asarray(problem.samples.y, dtype),
+        rates=jnp.asarray(problem.optimiser.rates(), dtype),
+        batches=None if batches is None else jnp.asarray(batches),
+        richness=jnp.asarray(richness, dtype),
+        # Programs that differ in their richness alone share compiled code.
+        network=dataclasses.replace(problem.network, richness=1.0),
+        loss=problem.loss,
+        rule=problem.rule,
+        optimiser=problem.optimiser,
+        ratios=ratios,
+    )
+
+
+class Progress(eqx.Module):
+    """The last batch's loss, and the first step whose loss was not a finite number (-1 if there is none)."""
+
+    loss: Float[Array, ""]
+    diverged_at: Int[Array, ""]
+
+
+def advance(program: Program, state: State, start: Int[Array, ""], stop: Int[Array, ""]) -> tuple[State, Progress]:
+    """Make the steps start .. stop-1."""
+
+    def body(number: Array, carry: tuple[State, Progress]) -> tuple[State, Progress]:
+        state, loss = program.step(carry[0], number)
+        failed = (carry[1].diverged_at < 0) & program.exploded(loss)
+        return state, Progress(loss, jnp.where(failed, number, carry[1].diverged_at))
+
+    nothing = Progress(jnp.full((), jnp.nan, program.inputs.dtype), jnp.full((), -1, start.dtype))
+    carry: tuple[State, Progress] = jax.lax.fori_loop(start, stop, body, (state, nothing))
+    return carry

@@ -1,0 +1,1 @@
+"""What is answered: arrays over time, and what follows from them."""

@@ -1,0 +1,183 @@
+"""What comes out of every theory: labelled arrays over time, layer, sample and seed."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import tomli_w
+import xarray as xr
+
+from ..base import storage
+from ..base.errors import FileProblem, InvalidInput, UnknownName
+from ..problem.problem import Problem
+from ..problem.theory import Theory
+from . import metrics, two_time
+
+if TYPE_CHECKING:
+    pass
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """The answer of a theory to a problem.
+
+    `data` is an xarray dataset with the dimensions `time` (sum of learning rates; `step` counts), `layer` (1 .. L),
+    `sample`, `sample_` (second sample index), `output`, `seed`, and
+
+        outputs, loss            f on the training samples, and the loss over all of them
+        test_outputs, test_loss  the same on the test samples, if there are any
+        feature_kernel           Phi^l = <phi(h) phi(h)>
+        gradient_kernel          G^l = <g g>
+        alignment_kernel         <g gt>: rows gradient, columns pseudo-gradient of the learning rule
+        pseudo_gradient_kernel   <gt gt>
+        ntk                      the (effective) neural tangent kernel, BP23 eq. (4)
+        preactivation, pregradient   h and z of some neurons (dimension `neuron`)
+        rank                     directions along which the matrices between layers, and their transposes, are known
+        targets, test_targets, input_kernel
+
+    Kernels of gradients have the axes `output`, `output_` only if the network has several outputs. A theory that
+    knows the error of a variable gives it as `<name>_error`, and one that knows how networks differ from one another
+    gives the standard deviation over networks as `<name>_deviation`.
+    """
+
+    data: xr.Dataset
+    problem: Problem
+    theory: Theory
+
+    @property
+    def status(self) -> str:
+        """ "complete", "diverged" or "interrupted"."""
+        return str(self.data.attrs["status"])
+
+    @property
+    def message(self) -> str:
+        """Why a run ended early; empty if it did not."""
+        return str(self.data.attrs["message"])
+
+    @property
+    def label(self) -> str:
+        """A few words for legends and tables."""
+        return self.theory.label
+
+    def variable(self, name: str) -> xr.DataArray:
+        """A variable of `data`, or an error that names those that there are."""
+        if name not in self.data:
+            known = [str(v) for v in self.data.data_vars]
+            raise UnknownName("variable (see also `Record`, which says what is kept)", name, known)
+        return self.data[name]
+
+    def mean(self, name: str) -> xr.DataArray:
+        """Mean over seeds."""
+        value = self.variable(name)
+        return value.mean("seed") if "seed" in value.dims else value
+
+    def standard_error(self, name: str) -> xr.DataArray:
+        """Standard error of `mean`; NaN where there is one seed only and so no estimate."""
+        value = self.variable(name)
+        if f"{name}_error" in self.data:
+            return self.data[f"{name}_error"]
+        if "seed" not in value.dims:
+            return value * 0.0
+        if value.sizes["seed"] == 1:
+            return value.isel(seed=0, drop=True) * np.nan
+        spread: xr.DataArray = value.std("seed", ddof=1)
+        return spread / math.sqrt(value.sizes["seed"])
+
+    def target_alignment(self, name: str = "ntk") -> xr.DataArray:
+        """A(K, y y^T) = y^T K y / (|K| |y|^2) of a kernel with the targets."""
+        return metrics.target_alignment(self.variable(name), self.data["targets"])
+
+    def kernel_movement(self, name: str = "ntk") -> xr.DataArray:
+        """|K(t) - K(0)| / |K(0)|."""
+        return metrics.relative_change(self.variable(name))
+
+    def initial_overlap(self, name: str = "ntk") -> xr.DataArray:
+        """A(K(0), K(t)), the cosine similarity of a kernel with its initial value."""
+        kernel = self.variable(name)
+        return metrics.cosine_similarity(kernel, kernel.isel(time=0, drop=True))
+
+    def cosine_similarity(self, other: Trajectory, name: str) -> xr.DataArray:
+        """A(X, Y) of the mean kernels of two trajectories at the times that both have (to rounding)."""
+        return metrics.cosine_similarity(*metrics.at_common_times(self.mean(name), other.mean(name)))
+
+    def gradient_correlation(self) -> xr.DataArray:
+        """Mean cosine between gradient and pseudo-gradient (1 for gradient descent)."""
+        names = ("gradient_kernel", "alignment_kernel", "pseudo_gradient_kernel")
+        return metrics.gradient_correlation(*(self.variable(name) for name in names))
+
+    def accuracy(self, part: str = "train") -> xr.DataArray:
+        """Fraction of samples classified as their target: by sign with one output, by the largest with several."""
+        prefix = {"train": "", "test": "test_"}.get(part)
+        if prefix is None:
+            raise UnknownName("part", part, ("train", "test"))
+        outputs, targets = self.variable(f"{prefix}outputs"), self.variable(f"{prefix}targets")
+        if targets.sizes["output"] == 1:
+            right = (np.sign(outputs) == np.sign(targets)).isel(output=0, drop=True)
+        else:
+            right = outputs.argmax("output") == targets.argmax("output")
+        fraction: xr.DataArray = right.mean(f"{prefix}sample")
+        return fraction
+
+    def field(self, name: str, layer: int, time: float | None = None, sample: int | None = None) -> xr.DataArray:
+        """Values of "preactivation" or "pregradient" over all recorded neurons, at the last time if none is given.
+
+        `Record(neurons=...)` says how many neurons are kept.
+        """
+        values = self.variable(name)
+        if "neuron" not in values.dims:
+            raise UnknownName("field", name, [n for n in ("preactivation", "pregradient") if n in self.data])
+        if layer not in self.data["layer"].values:
+            raise InvalidInput(f"layer = {layer!r} does not exist; layers are 1 to {int(self.data['layer'].max())}")
+        if sample is not None and not 0 <= sample < values.sizes["sample"]:
+            raise InvalidInput(f"sample = {sample!r} does not exist; samples are 0 to {values.sizes['sample'] - 1}")
+        chosen = values.sel(layer=layer).isel(time=-1 if time is None else metrics.time_index(self.data, time))
+        return chosen if sample is None else chosen.isel(sample=sample)
+
+    def histogram(
+        self,
+        name: str,
+        layer: int,
+        time: float | None = None,
+        sample: int | None = None,
+        *,
+        bins: int = 40,
+        limits: tuple[float, float] | None = None,
+    ) -> xr.DataArray:
+        """Density of "preactivation" or "pregradient" (see `field`) over neurons, seeds and, if None, samples."""
+        return metrics.histogram(self.field(name, layer, time, sample), bins, limits)
+
+    def two_time(self, name: str, layer: int, t: float | None = None, s: float | None = None) -> xr.DataArray:
+        """Two-time kernel K(t, s) of a layer, of all pairs of recorded times if `t`, `s` are None.
+
+        Rows belong to time t, columns (`sample_`, ...) to time s. Needs `Record(two_time=True)`.
+
+        With `Record(responses=True)` also response functions between layers `layer` and `layer` + 1, in the
+        normalisation W phi = u + a g, W^T g = r + b phi (variances of weights and ratios of widths included):
+        "feature_response" a = <d phi(t) / d r(s)>,
+        "gradient_response" b = <d g(t) / d u(s)>, and for feedback alignment "pseudo_feature_response" c and
+        "pseudo_gradient_response" d, the same with pseudo-gradients (BP23 eq. (5)). They are those of the theory if
+        every step is recorded; where fields at different times are linearly dependent, and only products with
+        fields mean something, the response is ascribed to the earliest ones.
+        """
+        return two_time.kernel(self.data, name, layer, t, s)
+
+    def save(self, path: str | Path) -> None:
+        """Write everything to one NetCDF file, atomically."""
+        texts = {"problem": self.problem.to_toml(), "theory": tomli_w.dumps(self.theory.to_table())}
+        storage.write(Path(path), self.data, texts)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Trajectory:
+        """Read a file written by `save`."""
+        data, texts = storage.read(Path(path))
+        try:
+            problem = Problem.from_table(tomllib.loads(texts["problem"]))
+            theory = Theory.from_table(tomllib.loads(texts["theory"]))
+        except (InvalidInput, tomllib.TOMLDecodeError) as error:
+            raise FileProblem(f"{path} describes a problem that cannot be understood: {error}") from error
+        return cls(data, problem, theory)

@@ -1,0 +1,39 @@
+"""Problems and checks that several tests share."""
+
+import math
+
+import numpy as np
+
+from widefield.proportional import LinearNetwork, LinearTask, Spectrum, lr_sweep, power_law
+
+GRAM = np.array([[2.0, 0.5], [0.5, 1.0]])
+NETWORKS = {
+    "infinite": LinearNetwork(2),
+    "unequal": LinearNetwork(3, (0.1, 1 / 3, 2.0), centred=True),
+    "residual": LinearNetwork(2, 2.0, branch=0.7),
+    "infinitely deep": LinearNetwork(math.inf, 2.0, branch=1.2, depth_scaled=True),
+    "ntk": LinearNetwork(1, 0.7, 1 / 7, "ntk"),
+}
+TASKS = {
+    "population": LinearTask(),
+    "samples": LinearTask(samples=1 / 3, noise=0.3),
+    "batch": LinearTask(batch=2.0),
+    "several outputs": LinearTask(target=GRAM),
+    "bins": LinearTask(spectrum=power_law(1.5, 0.5, 1000, bins=7)),
+    "coefficients": LinearTask(spectrum=Spectrum([1.0, 0.3], [[1.0, 2.0], [3.0, 4.0]], [1, 5])),
+}
+
+
+def assert_same_data(one, other):
+    assert set(one.variables) == set(other.variables)
+    for name, value in one.variables.items():
+        assert value.dims == other.variables[name].dims
+        assert value.dtype == other.variables[name].dtype
+        np.testing.assert_array_equal(value.values, other.variables[name].values)
+    assert one.attrs.items() <= other.attrs.items()
+
+
+def small_sweep(parameterisation="mean-field", **options):
+    widths = (0.5, 2, math.inf)
+    network = LinearNetwork(2, 1.0, 2.0, parameterisation)
+    return lr_sweep(network, LinearTask(samples=3.0), np.geomspace(0.01, 0.5, 7), 9, widths=widths, **options)
