@@ -36,7 +36,7 @@ from rich.console import Console
 from rich.table import Table
 
 from widefield.effective.curvature import Slopes, derivatives
-from widefield.effective.flow import flow
+from widefield.effective.vertex_flow import flow
 from widefield.gaussian.nested import evaluate
 from widefield.gaussian.sample_pairs import Pairs
 from widefield.gaussian.sobol import normals

@@ -1,96 +1,67 @@
 """Predict what wide neural networks do, from a few neurons to infinite width, and check it on real networks."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from . import activations, data, effective, kernels, plots, proportional, two_layer
-from .asking.crosschecking import crosscheck
-from .asking.solving import solve
-from .base.errors import Diverged, FileProblem, Interrupted, InvalidInput, NotAccurate, UnknownName, WidefieldError
-from .base.version import __version__
-from .data import Data
-from .problem.gradient_flow import GradientFlow
-from .problem.losses import Huber, Logistic, Loss, SoftmaxCrossEntropy, SquaredError
-from .problem.network import MLP
-from .problem.optimisers import SGD
-from .problem.problem import Problem
-from .problem.record import Record
-from .problem.rules import DirectFeedbackAlignment, FeedbackAlignment, GatedLinear, GradientDescent, Hebb, LearningRule
-from .problem.schedules import Cosine, Piecewise, PowerDecay, Schedule
-from .problem.theory import Theory
-from .theories.alternating import AlternatingMonteCarlo
-from .theories.closed_linear import ClosedLinear
-from .theories.finite_width import FiniteWidth
-from .theories.fluctuations import Fluctuations
-from .theories.gradient_independence import GradientIndependence
-from .theories.infinite_width import InfiniteWidth
-from .theories.lazy import Lazy
-from .theories.perturbative import Perturbative
-from .theories.two_layer import TwoLayer
-from .trajectory.trajectory import Trajectory
+from .base.lazy import load_when_used
 
-if TYPE_CHECKING:
-    from .estimators import KernelClassifier, KernelRegressor
-
-__all__ = [
-    "MLP",
-    "SGD",
-    "AlternatingMonteCarlo",
-    "ClosedLinear",
-    "Cosine",
-    "Data",
-    "DirectFeedbackAlignment",
-    "Diverged",
-    "FeedbackAlignment",
-    "FileProblem",
-    "FiniteWidth",
-    "Fluctuations",
-    "GatedLinear",
-    "GradientDescent",
-    "GradientFlow",
-    "GradientIndependence",
-    "Hebb",
-    "Huber",
-    "InfiniteWidth",
-    "Interrupted",
-    "InvalidInput",
-    "KernelClassifier",
-    "KernelRegressor",
-    "Lazy",
-    "LearningRule",
-    "Logistic",
-    "Loss",
-    "NotAccurate",
-    "Perturbative",
-    "Piecewise",
-    "PowerDecay",
-    "Problem",
-    "Record",
-    "Schedule",
-    "SoftmaxCrossEntropy",
-    "SquaredError",
-    "Theory",
-    "Trajectory",
-    "TwoLayer",
-    "UnknownName",
-    "WidefieldError",
-    "__version__",
-    "activations",
-    "crosscheck",
-    "data",
-    "effective",
-    "kernels",
-    "plots",
-    "proportional",
-    "solve",
-    "two_layer",
-]
-
-
-def __getattr__(name: str) -> Any:
-    """Import the estimators when they are first used: scikit-learn takes a while to import."""
-    if name not in ("KernelClassifier", "KernelRegressor", "estimators"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
-
-    estimators = importlib.import_module(".estimators", __name__)
-    return estimators if name == "estimators" else getattr(estimators, name)
+if TYPE_CHECKING:  # one line a public name; at run time each is imported when it is first used
+    from . import activations as activations
+    from . import data as data
+    from . import effective as effective
+    from . import kernels as kernels
+    from . import plots as plots
+    from . import proportional as proportional
+    from . import two_layer as two_layer
+    from .asking.comparison import Comparison as Comparison
+    from .asking.comparison import compare as compare
+    from .asking.crosschecking import Crosscheck as Crosscheck
+    from .asking.crosschecking import crosscheck as crosscheck
+    from .asking.solving import solve as solve
+    from .base.errors import Diverged as Diverged
+    from .base.errors import FileProblem as FileProblem
+    from .base.errors import Interrupted as Interrupted
+    from .base.errors import InvalidInput as InvalidInput
+    from .base.errors import NotAccurate as NotAccurate
+    from .base.errors import Stopped as Stopped
+    from .base.errors import UnknownName as UnknownName
+    from .base.errors import WidefieldError as WidefieldError
+    from .base.session import Session as Session
+    from .base.version import __version__ as __version__
+    from .data import Data as Data
+    from .data import DataSource as DataSource
+    from .estimators import KernelClassifier as KernelClassifier
+    from .estimators import KernelRegressor as KernelRegressor
+    from .problem.gradient_flow import GradientFlow as GradientFlow
+    from .problem.losses import Huber as Huber
+    from .problem.losses import Logistic as Logistic
+    from .problem.losses import Loss as Loss
+    from .problem.losses import SoftmaxCrossEntropy as SoftmaxCrossEntropy
+    from .problem.losses import SquaredError as SquaredError
+    from .problem.network import MLP as MLP
+    from .problem.optimisers import SGD as SGD
+    from .problem.optimisers import Optimiser as Optimiser
+    from .problem.problem import Problem as Problem
+    from .problem.record import Record as Record
+    from .problem.rules import DirectFeedbackAlignment as DirectFeedbackAlignment
+    from .problem.rules import FeedbackAlignment as FeedbackAlignment
+    from .problem.rules import GatedLinear as GatedLinear
+    from .problem.rules import GradientDescent as GradientDescent
+    from .problem.rules import Hebb as Hebb
+    from .problem.rules import LearningRule as LearningRule
+    from .problem.schedules import Cosine as Cosine
+    from .problem.schedules import Piecewise as Piecewise
+    from .problem.schedules import PowerDecay as PowerDecay
+    from .problem.schedules import Schedule as Schedule
+    from .theories import AlternatingMonteCarlo as AlternatingMonteCarlo
+    from .theories import ClosedLinear as ClosedLinear
+    from .theories import FiniteWidth as FiniteWidth
+    from .theories import Fluctuations as Fluctuations
+    from .theories import GradientIndependence as GradientIndependence
+    from .theories import InfiniteWidth as InfiniteWidth
+    from .theories import Lazy as Lazy
+    from .theories import Perturbative as Perturbative
+    from .theories import Theory as Theory
+    from .theories import Trajectory as Trajectory
+    from .theories import TwoLayer as TwoLayer
+else:
+    __getattr__, __dir__, __all__ = load_when_used(__name__)

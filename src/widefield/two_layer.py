@@ -11,32 +11,23 @@
 | any problem with one hidden layer | the theory `TwoLayer` |
 """
 
-from .solvers.two_layer.deep_feedback import feedback_polynomials, final_deep_feedback, solve_deep_feedback
-from .solvers.two_layer.whitened import (
-    Whitened,
-    alignment_slope,
-    final_alignment,
-    final_feature_kernel,
-    final_overlap,
-    hebb_fixed_points,
-    hebb_invariant,
-    overlap_slope,
-    solve_whitened,
-    time_to_reach,
-)
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Whitened",
-    "alignment_slope",
-    "feedback_polynomials",
-    "final_alignment",
-    "final_deep_feedback",
-    "final_feature_kernel",
-    "final_overlap",
-    "hebb_fixed_points",
-    "hebb_invariant",
-    "overlap_slope",
-    "solve_deep_feedback",
-    "solve_whitened",
-    "time_to_reach",
-]
+from .base.lazy import load_when_used
+
+if TYPE_CHECKING:
+    from .solvers.two_layer.deep_feedback import feedback_polynomials as feedback_polynomials
+    from .solvers.two_layer.deep_feedback import final_deep_feedback as final_deep_feedback
+    from .solvers.two_layer.deep_feedback import solve_deep_feedback as solve_deep_feedback
+    from .solvers.two_layer.whitened import Whitened as Whitened
+    from .solvers.two_layer.whitened import alignment_slope as alignment_slope
+    from .solvers.two_layer.whitened import final_alignment as final_alignment
+    from .solvers.two_layer.whitened import final_feature_kernel as final_feature_kernel
+    from .solvers.two_layer.whitened import final_overlap as final_overlap
+    from .solvers.two_layer.whitened import hebb_fixed_points as hebb_fixed_points
+    from .solvers.two_layer.whitened import hebb_invariant as hebb_invariant
+    from .solvers.two_layer.whitened import overlap_slope as overlap_slope
+    from .solvers.two_layer.whitened import solve_whitened as solve_whitened
+    from .solvers.two_layer.whitened import time_to_reach as time_to_reach
+else:
+    __getattr__, __dir__, __all__ = load_when_used(__name__)

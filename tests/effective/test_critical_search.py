@@ -13,7 +13,7 @@ from scipy.special import erf
 from made_activations import HARD_TANH, SOFTPLUS_AT_ZERO, swish
 from widefield.activations import Activation
 from widefield.base.errors import InvalidInput
-from widefield.effective.criticality import critical_point, critical_ratio, criticality
+from widefield.effective.universality import critical_point, critical_ratio, criticality
 from widefield.effective.layer_table import layer_table
 from widefield.effective.probes import kinks
 from widefield.effective.single_input import SingleInput

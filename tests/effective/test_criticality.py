@@ -13,7 +13,7 @@ from widefield.activations import Activation
 from widefield.base.errors import InvalidInput, UnknownName
 from widefield.effective.asymptotics import ZeroKernel
 from widefield.effective.critical_points import NotCritical
-from widefield.effective.criticality import critical_point, critical_ratio, criticality
+from widefield.effective.universality import critical_point, critical_ratio, criticality
 from widefield.effective.single_input import moments
 from widefield.effective.susceptibilities import susceptibilities
 

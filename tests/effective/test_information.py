@@ -15,7 +15,7 @@ from widefield.effective.aspect_ratio import (
     optimal_aspect_ratio,
     optimal_depth,
 )
-from widefield.effective.criticality import critical_point
+from widefield.effective.universality import critical_point
 from widefield.effective.entropies import (
     table_cross_entropy,
     table_divergence,

@@ -16,8 +16,8 @@ from widefield.effective.aspect_ratio import (
     optimal_depth,
     optimal_gamma,
 )
-from widefield.effective.criticality import critical_point
-from widefield.effective.flow import flow
+from widefield.effective.universality import critical_point
+from widefield.effective.vertex_flow import flow
 from widefield.effective.residual import (
     BlockLayer,
     block_strength,

@@ -12,7 +12,7 @@ from widefield.base.errors import InvalidInput
 from widefield.effective.cumulants import from_samples
 from widefield.effective.deep_linear import DeepLinear
 from widefield.effective.sampler import metrics
-from widefield.effective.single_flow import ScaleInvariant, scale_invariant_moments
+from widefield.effective.single_input_flow import ScaleInvariant, scale_invariant_moments
 from widefield.effective.stochastic_metric import (
     chain_log_density,
     inverse_expansion,

@@ -7,7 +7,7 @@ import pytest
 
 from widefield.base.errors import InvalidInput
 from widefield.effective.asymptotics import exponents
-from widefield.effective.single_flow import ScaleInvariant
+from widefield.effective.single_input_flow import ScaleInvariant
 from widefield.effective.two_inputs import (
     GAMMA,
     angle_flow,

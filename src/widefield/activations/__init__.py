@@ -8,3 +8,8 @@ from .activation import Activation
 from .table import get, names, register
 
 __all__ = ["Activation", "get", "names", "register"]
+
+
+def __dir__() -> list[str]:
+    """What is public, without the modules that it comes from."""
+    return __all__

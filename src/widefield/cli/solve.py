@@ -90,7 +90,7 @@ def show(
     plot: Annotated[Path | None, typer.Option(help="Draw a figure into this file (png, pdf, svg).")] = None,
 ) -> None:
     """Print what a trajectory holds, and draw it."""
-    from ..trajectory.trajectory import Trajectory
+    from ..theories import Trajectory
 
     loaded = Trajectory.load(trajectory)
     _print_summary(loaded)

@@ -49,3 +49,8 @@ __all__ = [
     "teacher",
     "whitened",
 ]
+
+
+def __dir__() -> list[str]:
+    """What is public, without the modules that it comes from."""
+    return __all__

@@ -1,42 +1,72 @@
 """The effective theory of networks of finite width, at initialisation: order by order in 1/n (PDLT).
 
-Entry points: `advise`, `criticality`, `critical_point`, `flow`, `single_flow`, `phase_diagram`, `check`.
-
-| question | module |
+| question | names |
 |---|---|
-| is an activation critical, and of which universality class? | `criticality`, `phases`, `plots` |
-| one input: kernel, vertex and corrections; large depth | `single_flow`, `asymptotics` |
+| how to initialise a network, and what to expect | `advise`, `Advice` |
+| is an activation critical, and of which universality class? | `criticality`, `critical_point`, `critical_ratio` |
+| which variances make signals grow or vanish? | `phase_diagram`, `critical_lines` |
+| kernel, four-point vertex and corrections of many inputs | `flow`, `Flow` |
+| the same of one input; of a scale-invariant activation, to all orders; at large depth | `single_flow`; \
+`ScaleInvariant`, `scale_invariant_moments`; module `asymptotics` |
+| do finite networks agree? | `check`, `Check` |
+
+| question | modules |
+|---|---|
 | two inputs: how norms and angles flow | `two_inputs` |
-| kernel, four-point vertex and corrections of many inputs | `flow` |
 | deep linear networks to all orders | `deep_linear` |
 | third cumulant, inverse and determinant of the metric | `stochastic_metric` |
 | entropy and mutual information of layers, optimal depth to width | `information`, `entropies`, `aspect_ratio` |
 | residual networks | `residual`, `residual_inputs` |
-| how to initialise a network, and what to expect | `advice` |
-| drawing finite networks, fast, and comparing | `sampler`, `residual_sampler`, `monte_carlo` |
+| drawing finite networks, fast | `sampler`, `residual_sampler` |
 | Wick contractions, cumulants, quartic actions, running couplings | `wick`, `cumulants`, `quartic`, `couplings` |
 | averages over one input, and their derivatives | `single_input`, `layer_table`, `curvature`, `tilts` |
+| figures | `plots` |
+
+No function has the name of its module: `flow` lives in `vertex_flow.py`, `single_flow` in `single_input_flow.py`,
+`criticality` in `universality.py`, so that each name means one thing whatever was imported before.
 """
 
-from .advice import Advice, advise
-from .critical_points import Criticality, CriticalPoint, NotCritical
-from .criticality import critical_point, criticality
-from .flow import Flow, flow
-from .monte_carlo import check
-from .phases import phase_diagram
-from .single_flow import single_flow
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Advice",
-    "CriticalPoint",
-    "Criticality",
-    "Flow",
-    "NotCritical",
-    "advise",
-    "check",
-    "critical_point",
-    "criticality",
-    "flow",
-    "phase_diagram",
-    "single_flow",
-]
+from ..base.lazy import load_when_used
+
+if TYPE_CHECKING:
+    from . import aspect_ratio as aspect_ratio
+    from . import asymptotics as asymptotics
+    from . import couplings as couplings
+    from . import cumulants as cumulants
+    from . import curvature as curvature
+    from . import deep_linear as deep_linear
+    from . import entropies as entropies
+    from . import information as information
+    from . import layer_table as layer_table
+    from . import plots as plots
+    from . import quartic as quartic
+    from . import residual as residual
+    from . import residual_inputs as residual_inputs
+    from . import residual_sampler as residual_sampler
+    from . import sampler as sampler
+    from . import single_input as single_input
+    from . import stochastic_metric as stochastic_metric
+    from . import tilts as tilts
+    from . import two_inputs as two_inputs
+    from . import wick as wick
+    from .advice import Advice as Advice
+    from .advice import advise as advise
+    from .critical_points import Criticality as Criticality
+    from .critical_points import CriticalPoint as CriticalPoint
+    from .critical_points import NotCritical as NotCritical
+    from .monte_carlo import Check as Check
+    from .monte_carlo import check as check
+    from .phases import critical_lines as critical_lines
+    from .phases import phase_diagram as phase_diagram
+    from .single_input_flow import ScaleInvariant as ScaleInvariant
+    from .single_input_flow import scale_invariant_moments as scale_invariant_moments
+    from .single_input_flow import single_flow as single_flow
+    from .universality import critical_point as critical_point
+    from .universality import critical_ratio as critical_ratio
+    from .universality import criticality as criticality
+    from .vertex_flow import Flow as Flow
+    from .vertex_flow import flow as flow
+else:
+    __getattr__, __dir__, __all__ = load_when_used(__name__)

@@ -12,8 +12,8 @@ from ..base import check
 from ..base.arrays import Floats
 from .aspect_ratio import critical_block, optimal_aspect_ratio, optimal_gamma
 from .critical_points import CriticalPoint, NotCritical
-from .criticality import critical_point
 from .residual import BlockLayer, residual_flow, susceptibilities
+from .universality import critical_point
 
 _NARROW = 10
 """Below this width an expansion in 1/n means little."""

@@ -18,10 +18,10 @@ from ..activations import Activation, get
 from ..base import check
 from ..base.errors import InvalidInput
 from ..gaussian import average
-from .criticality import critical_point
 from .entropies import in_unit
 from .residual import BlockLayer, check_gamma, residual_flow
 from .single_input import SingleInput
+from .universality import critical_point
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from ..base import check
 from ..base.arrays import Floats
 from ..base.errors import InvalidInput
 from .critical_points import CriticalPoint
-from .criticality import criticality
-from .single_flow import ScaleInvariant
 from .single_input import moments, taylor_coefficients
+from .single_input_flow import ScaleInvariant
+from .universality import criticality
 
 
 @dataclass(frozen=True)

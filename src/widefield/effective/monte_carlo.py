@@ -20,7 +20,7 @@ from ..base.session import counting_bar
 from ..gaussian.sample_pairs import Pairs
 from ..problem.network import MLP, widths_of
 from . import sampler
-from .flow import Flow, flow
+from .vertex_flow import Flow, flow
 
 _OUTPUTS = 32
 """Outputs whose pairs give `four_point`: the noise falls like their number until that of the metric is left."""

@@ -14,8 +14,8 @@ from ..base.arrays import Floats
 from ..base.drawing import COLOURS, axes_or_new, style
 from ..base.errors import InvalidInput
 from .aspect_ratio import information_of_ratio
-from .criticality import criticality
 from .phases import PHASES
+from .universality import criticality
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -26,7 +26,7 @@ from ..gaussian.sobol import normals
 from ..kernels.noise import MOST_EXACT, widest_first
 from .cumulants import Estimate, over_replicas
 from .layer_table import layer_table, per_layer
-from .single_flow import single_flow
+from .single_input_flow import single_flow
 from .wick import checked_covariance, inverse
 
 

@@ -13,7 +13,7 @@ from ..base.arrays import Floats
 from ..base.errors import InvalidInput
 from ..gaussian import feature_kernel
 from .layer_table import layer_table, per_layer
-from .single_flow import ScaleInvariant
+from .single_input_flow import ScaleInvariant
 
 GAMMA: Floats = np.array([[[1.0, 1.0], [1.0, 1.0]], [[1.0, 0.0], [0.0, -1.0]], [[1.0, -1.0], [-1.0, 1.0]]])
 """gamma_0, gamma_1, gamma_2, PDLT eq. (5.16)."""

@@ -21,29 +21,27 @@
 | `fluctuations.py`, `susceptibility.py`, `noise.py`, `sample_pairs.py` | their scatter: recursion, its coefficients |
 """
 
-from .empirical import NetworkKernels, network_kernels
-from .fluctuations import KernelFluctuations, kernel_fluctuations, saddle_point
-from .functions import nngp_of_function, ntk_of_function
-from .prediction import Blocks, Prediction, log_evidence, posterior, trained
-from .representer import FixedPoint, weight_decay_fixed_point
-from .static import Kernels, LayerKernels, StaticKernel
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Blocks",
-    "FixedPoint",
-    "KernelFluctuations",
-    "Kernels",
-    "LayerKernels",
-    "NetworkKernels",
-    "Prediction",
-    "StaticKernel",
-    "kernel_fluctuations",
-    "log_evidence",
-    "network_kernels",
-    "nngp_of_function",
-    "ntk_of_function",
-    "posterior",
-    "saddle_point",
-    "trained",
-    "weight_decay_fixed_point",
-]
+from ..base.lazy import load_when_used
+
+if TYPE_CHECKING:
+    from .empirical import NetworkKernels as NetworkKernels
+    from .empirical import network_kernels as network_kernels
+    from .fluctuations import KernelFluctuations as KernelFluctuations
+    from .fluctuations import kernel_fluctuations as kernel_fluctuations
+    from .fluctuations import saddle_point as saddle_point
+    from .functions import nngp_of_function as nngp_of_function
+    from .functions import ntk_of_function as ntk_of_function
+    from .prediction import Blocks as Blocks
+    from .prediction import Prediction as Prediction
+    from .prediction import log_evidence as log_evidence
+    from .prediction import posterior as posterior
+    from .prediction import trained as trained
+    from .representer import FixedPoint as FixedPoint
+    from .representer import weight_decay_fixed_point as weight_decay_fixed_point
+    from .static import Kernels as Kernels
+    from .static import LayerKernels as LayerKernels
+    from .static import StaticKernel as StaticKernel
+else:
+    __getattr__, __dir__, __all__ = load_when_used(__name__)

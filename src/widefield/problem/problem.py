@@ -17,6 +17,7 @@ from ..base import files
 from ..base.describe import Described
 from ..base.errors import InvalidInput, UnknownName
 from ..data import DataSource, Samples
+from . import gradient_flow as gradient_flow  # a kind of optimiser in files: without it TOML would not know it
 from .losses import Loss, SquaredError
 from .network import MLP
 from .optimisers import SGD, Optimiser

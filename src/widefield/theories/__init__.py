@@ -1,6 +1,10 @@
-"""Theories: each predicts a `Trajectory` from a `Problem`. One file a theory."""
+"""Theories: each predicts a `Trajectory` from a `Problem`. One file a theory.
+
+Whoever takes `Theory` or `Trajectory` from here knows all of them: files and tables name theories by their kind.
+"""
 
 from ..problem.theory import Theory
+from ..trajectory.trajectory import Trajectory
 from .alternating import AlternatingMonteCarlo
 from .closed_linear import ClosedLinear
 from .finite_width import FiniteWidth
@@ -21,5 +25,6 @@ __all__ = [
     "Lazy",
     "Perturbative",
     "Theory",
+    "Trajectory",
     "TwoLayer",
 ]

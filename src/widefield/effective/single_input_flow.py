@@ -13,8 +13,8 @@ from ..base import check
 from ..base.arrays import Floats
 from ..base.errors import InvalidInput
 from ..base.precision import double_precision
-from .criticality import criticality
 from .layer_table import layer_table, per_layer
+from .universality import criticality
 
 
 def single_flow(
