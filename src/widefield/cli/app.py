@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from ..base.errors import Interrupted, WidefieldError
 from . import advise, compare, proportional, solve
 from .terminal import fail
 
@@ -27,10 +28,8 @@ for command in (
     app.command()(command)
 
 
-def main() -> None:
-    """Entry point: errors that widefield raises on purpose become one line and an exit code."""
-    from ..base.errors import Interrupted, WidefieldError
-
+def run() -> None:
+    """Run the command that was given: errors that widefield raises on purpose become one line and an exit code."""
     try:
         app()
     except Interrupted as error:

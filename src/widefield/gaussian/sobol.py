@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
-from scipy.stats import qmc
 
 _BLOCK = 128
 """Dimensions come in blocks of this size, then its doubles, so that asking for more never changes the earlier ones."""
@@ -26,6 +25,8 @@ def normals(seed: int, population: int, count: int, particles: int) -> NDArray[n
 
 
 def _block(seed: int, population: int, start: int, stop: int, particles: int) -> NDArray[np.float64]:
+    from scipy.stats import qmc  # slow to import
+
     generator = np.random.default_rng([seed, population, start])
     points = qmc.Sobol(stop, rng=generator).random(particles)[:, start:]
     # Points lie on a grid of spacing 2^-64 or coarser; keep them off 0 and 1.

@@ -7,7 +7,6 @@ from itertools import combinations
 
 import numpy as np
 from jaxtyping import Float
-from scipy.stats import multivariate_normal
 
 from ...activations import Activation
 from ...base.arrays import Floats
@@ -81,6 +80,8 @@ def _orthants(signs: Float[Floats, "k p"], correlation: Float[Floats, "p p"]) ->
 
 
 def _cdf(correlation: Floats, seed: int) -> float:
+    from scipy.stats import multivariate_normal  # slow to import
+
     samples = len(correlation)
     return float(
         multivariate_normal.cdf(
