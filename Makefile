@@ -49,6 +49,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/vertex_flow.py
 	$(BIN)/python benchmarks/metric_sampler.py
 	$(BIN)/python benchmarks/proportional.py
+	$(BIN)/python benchmarks/import_time.py
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

@@ -13,11 +13,11 @@ from scipy.special import erf
 from made_activations import HARD_TANH, SOFTPLUS_AT_ZERO, swish
 from widefield.activations import Activation
 from widefield.base.errors import InvalidInput
-from widefield.effective.universality import critical_point, critical_ratio, criticality
 from widefield.effective.layer_table import layer_table
 from widefield.effective.probes import kinks
 from widefield.effective.single_input import SingleInput
 from widefield.effective.susceptibilities import susceptibilities
+from widefield.effective.universality import critical_point, critical_ratio, criticality
 from widefield.gaussian import average, average_derivative
 
 ELU = Activation("elu_1", lambda z: jnp.where(z > 0, z, jnp.expm1(jnp.minimum(z, 0.0))), kinks=(0.0,))

@@ -13,9 +13,9 @@ from widefield.activations import Activation
 from widefield.base.errors import InvalidInput, UnknownName
 from widefield.effective.asymptotics import ZeroKernel
 from widefield.effective.critical_points import NotCritical
-from widefield.effective.universality import critical_point, critical_ratio, criticality
 from widefield.effective.single_input import moments
 from widefield.effective.susceptibilities import susceptibilities
+from widefield.effective.universality import critical_point, critical_ratio, criticality
 
 SWISH = (14.3201736180258, 0.55514317072153, 1.98800467826949, 2.84979218941e-6)
 GELU = ((3 + math.sqrt(17)) / 2, 0.172922390756067, 1.98305825743755, -1.43626418732e-4)

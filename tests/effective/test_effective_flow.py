@@ -11,8 +11,8 @@ from widefield.base.errors import InvalidInput
 from widefield.effective import monte_carlo, sampler
 from widefield.effective.chaos import Chaos
 from widefield.effective.curvature import derivatives
-from widefield.effective.vertex_flow import flow
 from widefield.effective.gradients import Gradients, _from_integrals, gradients
+from widefield.effective.vertex_flow import flow
 from widefield.gaussian import average_four, feature_kernel
 from widefield.gaussian.jacobians import feature_jacobian
 from widefield.gaussian.sample_pairs import Pairs

@@ -15,7 +15,6 @@ from widefield.effective.aspect_ratio import (
     optimal_aspect_ratio,
     optimal_depth,
 )
-from widefield.effective.universality import critical_point
 from widefield.effective.entropies import (
     table_cross_entropy,
     table_divergence,
@@ -33,6 +32,7 @@ from widefield.effective.information import (
     tripartite_information,
 )
 from widefield.effective.residual import BlockLayer, kernel_flow, susceptibilities
+from widefield.effective.universality import critical_point
 
 TWO_LAYERS = [
     ((1, 1), 25, 6.183514e-4, 8.0e-4, 5.226667e-4),

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from made_activations import HARD_TANH
 from widefield.activations import Activation
 from widefield.base.errors import InvalidInput
-from widefield.effective.universality import critical_point
 from widefield.effective.phases import PHASES, critical_lines, phase_diagram
 from widefield.effective.plots import phase_diagram_plot
 from widefield.effective.single_input import moments
 from widefield.effective.susceptibilities import susceptibilities
+from widefield.effective.universality import critical_point
 
 
 def test_critical_lines_of_tanh():

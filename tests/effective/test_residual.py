@@ -16,8 +16,6 @@ from widefield.effective.aspect_ratio import (
     optimal_depth,
     optimal_gamma,
 )
-from widefield.effective.universality import critical_point
-from widefield.effective.vertex_flow import flow
 from widefield.effective.residual import (
     BlockLayer,
     block_strength,
@@ -29,6 +27,8 @@ from widefield.effective.residual import (
 from widefield.effective.residual_inputs import residual_inputs_flow, with_samples
 from widefield.effective.residual_sampler import Estimates, sample_residual
 from widefield.effective.single_input import SingleInput
+from widefield.effective.universality import critical_point
+from widefield.effective.vertex_flow import flow
 from widefield.problem.network import MLP
 
 VERTICES = [

@@ -10,12 +10,12 @@ from made_activations import HARD_TANH, SIGMOID_AT_ZERO, SOFTPLUS_AT_ZERO, shift
 from widefield.activations import Activation
 from widefield.base.errors import InvalidInput
 from widefield.effective.asymptotics import ZeroKernel, exponents, half_stable_approach, renormalised_weight_variance
-from widefield.effective.universality import critical_point, criticality
 from widefield.effective.layer_table import layer_table
-from widefield.effective.single_input_flow import ScaleInvariant, scale_invariant_moments, single_flow
 from widefield.effective.single_input import moments, taylor_coefficients
+from widefield.effective.single_input_flow import ScaleInvariant, scale_invariant_moments, single_flow
 from widefield.effective.susceptibilities import susceptibilities
 from widefield.effective.two_inputs import difference_flow
+from widefield.effective.universality import critical_point, criticality
 
 # Flows of one input
 

@@ -12,6 +12,16 @@ if TYPE_CHECKING:
 class WidefieldError(Exception):
     """Base class of all errors raised by widefield."""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exceptions are otherwise made again from their message alone, which not all of them take.
+        return _again, (type(self), self.args, self.__dict__)
+
+
+def _again(kind: type[WidefieldError], message: tuple[Any, ...], details: dict[str, Any]) -> WidefieldError:
+    error = kind.__new__(kind, *message)
+    error.__dict__.update(details)
+    return error
+
 
 class InvalidInput(WidefieldError, ValueError):
     """An argument has a value that cannot work."""
@@ -51,3 +61,8 @@ class Diverged(Stopped, ValueError):
 
 class Interrupted(Stopped):
     """The user pressed Ctrl-C."""
+
+
+# Tracebacks, pickles and filters of warnings then show the names that users know, whatever room this is.
+for _public in (WidefieldError, InvalidInput, UnknownName, FileProblem, Stopped, NotAccurate, Diverged, Interrupted):
+    _public.__module__ = "widefield"

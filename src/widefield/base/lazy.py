@@ -6,7 +6,6 @@ import ast
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from importlib.abc import InspectLoader
 from typing import Any
 
 
@@ -33,7 +32,7 @@ def load_when_used(package: str) -> tuple[Callable[[str], Any], Callable[[], lis
 def _imports(package: str) -> dict[str, tuple[str, str]]:
     """Where every name comes from: a module and the name in it, or a module and nothing."""
     spec = sys.modules[package].__spec__
-    source = spec.loader.get_source(package) if spec and isinstance(spec.loader, InspectLoader) else None
+    source = getattr(spec and spec.loader, "get_source", lambda name: None)(package)
     if spec is None or source is None:
         raise ImportError(f"{package} cannot say what is public without its source: install it with its .py files")
     found = {}

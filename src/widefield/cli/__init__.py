@@ -25,7 +25,7 @@ def main() -> None:
 
 
 def _interrupt_again(ignored: UnraisableHookArgs) -> None:
-    """Python drops a Ctrl-C that falls into a callback (jax has one in the garbage collector): try again in a moment."""
+    """Python drops a Ctrl-C that falls into a callback (jax has one in the garbage collector): try again soon."""
     if issubclass(ignored.exc_type, KeyboardInterrupt):
         threading.Timer(0.01, _thread.interrupt_main).start()
     else:

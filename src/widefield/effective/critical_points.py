@@ -11,6 +11,8 @@ from ..base.errors import InvalidInput
 class NotCritical(InvalidInput):
     """A critical initialisation was asked for and the activation has none."""
 
+    __module__ = "widefield.effective"
+
 
 @dataclass(frozen=True)
 class CriticalPoint:
