@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import activations, data, effective, kernels, plots, proportional, two_layer
 from .asking.crosschecking import crosscheck
+from .asking.loading import load
 from .asking.solving import solve
 from .base.errors import Diverged, FileProblem, Interrupted, InvalidInput, NotAccurate, UnknownName, WidefieldError
 from .base.version import __version__
@@ -79,6 +80,7 @@ __all__ = [
     "data",
     "effective",
     "kernels",
+    "load",
     "plots",
     "proportional",
     "solve",

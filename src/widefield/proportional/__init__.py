@@ -7,16 +7,21 @@
 from . import closed_forms, plots, scaling, stability
 from .dynamics import solve, solve_many
 from .long_times import gradient_flow, solve_long
+from .problem import LinearProblem, ProportionalLimit, ProportionalNetworks
 from .rate_range import suggested_rates
+from .rate_sweep import RateSweep
 from .result import Dynamics
 from .setting import LinearNetwork, LinearTask, Spectrum, power_law
 from .simulation import as_problem, simulate
-from .transfer import RateSweep, largest_stable_rate, lr_sweep, simulated_sweep
+from .transfer import largest_stable_rate, lr_sweep, simulated_sweep
 
 __all__ = [
     "Dynamics",
     "LinearNetwork",
+    "LinearProblem",
     "LinearTask",
+    "ProportionalLimit",
+    "ProportionalNetworks",
     "RateSweep",
     "Spectrum",
     "as_problem",
