@@ -236,10 +236,13 @@ def test_solve_and_show(tmp_path, monkeypatch, capsys):
         assert direct.verdict in " ".join(told.split())
     assert figure.read_bytes()[:4] == b"\x89PNG"
     networks = tmp_path / "networks.nc"
-    few = TEXT.replace("width = 1.0", "width = 0.02").replace("samples = 2.0", "samples = 0.05")
-    problem.write_text(few)
-    assert run(monkeypatch, "solve", problem, "--theory", "proportional-networks", "-o", networks, "-q") == 0
-    assert "test_loss_error" in Dynamics.load(networks).data
+    problem.write_text(TEXT.replace("width = 1.0", "width = 0.02").replace("samples = 2.0", "samples = 0.01"))
+    options = ("--theory", "proportional-networks", "--seeds", 3, "--first-seed", 2)
+    code = run(monkeypatch, "solve", problem, *options, "-o", networks, "-q")
+    trained = Dynamics.load(networks)
+    assert code == (trained.status == "diverged")
+    by_hand = simulate(trained.network, trained.task, 0.05, 6, networks=3, seed=2)
+    np.testing.assert_array_equal(trained.test_loss, by_hand.test_loss)
 
 
 def test_what_makes_no_sense_is_refused_before_any_work(tmp_path, monkeypatch, capsys):
@@ -248,6 +251,7 @@ def test_what_makes_no_sense_is_refused_before_any_work(tmp_path, monkeypatch, c
     for options, message in (
         (("--width", 8), "`width` of the section [network]"),
         (("--theory", "lazy"), "unknown theory 'lazy'"),
+        (("--seeds", 3), "add --theory proportional-networks"),
         (("--theory", "proportional-limt"), "did you mean 'proportional-limit'"),
     ):
         assert run(monkeypatch, "solve", problem, *options, "-o", output, "-q") == 2

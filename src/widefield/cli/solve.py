@@ -23,7 +23,7 @@ def solve(
     output: OutputFile,
     width: Annotated[str | None, typer.Option(help="Neurons in a hidden layer, or inf, which is the default.")] = None,
     theory: Annotated[str | None, typer.Option(help="Instead of a width: lazy, perturbative, ...")] = None,
-    seeds: Annotated[int, typer.Option(help="Number of independent networks.")] = 1,
+    seeds: Annotated[int | None, typer.Option(help="Number of independent networks; 1 if not given.")] = None,
     first_seed: Annotated[int, typer.Option(help="Seed of the first network or replica.")] = 0,
     precision: Annotated[str, typer.Option(help="float64 or float32, of networks.")] = "float64",
     particles: Annotated[int, typer.Option(help="Neurons that represent a layer at width inf.")] = 2048,
@@ -47,13 +47,15 @@ def solve(
     described = read_problem(problem)
     chosen: Theory
     if not isinstance(described, Problem):
-        chosen = _linear_theory(described, theory, width)
+        chosen = _linear_theory(described, theory, width, seeds, first_seed, tolerance)
     elif theory is not None:
         (chosen,) = comparison.named([theory])
     elif width in (None, "inf", "infinity", "∞"):
         chosen = InfiniteWidth(particles, replicas, first_seed=first_seed, tolerance=tolerance)
     else:
-        chosen = FiniteWidth(_whole(width), seeds=seeds, first_seed=first_seed, precision=precision)
+        chosen = FiniteWidth(
+            _whole(width), seeds=1 if seeds is None else seeds, first_seed=first_seed, precision=precision
+        )
     _check_output(output, checkpoint, resume=resume, overwrite=overwrite)
     files.check_writable(output)
     answer = run(described, chosen, throw=False, progress=not quiet, checkpoint=checkpoint)
@@ -68,16 +70,22 @@ def solve(
         fail(f"{answer.message}; {SMALLER}", 1)
 
 
-def _linear_theory(problem: Question, name: str | None, width: str | None) -> Theory:
+def _linear_theory(
+    problem: Question, name: str | None, width: str | None, seeds: int | None, seed: int, tolerance: float | None
+) -> Theory:
     """Who answers a problem in the proportional limit."""
     from ..base import check
+    from ..proportional.problem import ProportionalLimit, ProportionalNetworks
 
-    default: Theory = problem.default_theory()
     if width is not None:
         fail("--width: the width of a deep linear network is `width` of the section [network]", 2)
-    kind = default.kind if name is None else check.choice("theory", name, default.members)
-    chosen: Theory = default.members[kind]()  # type: ignore[assignment]  # members of a family of theories
-    return chosen
+    kinds = (ProportionalLimit.kind, ProportionalNetworks.kind)
+    chosen: str = problem.default_theory().kind if name is None else check.choice("theory", name, kinds)
+    if chosen == ProportionalNetworks.kind:
+        return ProportionalNetworks(seed=seed, **({} if seeds is None else {"seeds": seeds}))
+    if seeds is not None:
+        fail(f"--seeds: the limit has no networks; add --theory {ProportionalNetworks.kind}", 2)
+    return ProportionalLimit(tolerance=tolerance)
 
 
 def _whole(width: str) -> int:

@@ -34,9 +34,12 @@ def say(message: str) -> None:
 def print_result(result: Result) -> None:
     """What was asked, how it ended, the numbers that matter most, and what they mean."""
     name, _, rest = result.heading.partition(":")
-    console.print(f"[bold]{escape(name)}[/]{':' * bool(rest)}{escape(rest)}", highlight=False)
-    for line in filter(None, (result.ending, result.table(), result.verdict)):
-        console.print(line, highlight=False)
+    console.print(f"[bold]{escape(name)}[/]{':' * bool(rest)}{escape(rest)}", highlight=False, soft_wrap=True)
+    if result.ending:
+        say(result.ending)
+    console.print(result.table())
+    if result.verdict:
+        say(result.verdict)
 
 
 def check_new(path: Path | None, *, overwrite: bool) -> None:
