@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # one line a public name; at run time each is imported when i
     from .asking.comparison import compare as compare
     from .asking.crosschecking import Crosscheck as Crosscheck
     from .asking.crosschecking import crosscheck as crosscheck
+    from .asking.loading import load as load
     from .asking.solving import solve as solve
     from .base.errors import Diverged as Diverged
     from .base.errors import FileProblem as FileProblem
@@ -25,6 +26,7 @@ if TYPE_CHECKING:  # one line a public name; at run time each is imported when i
     from .base.errors import Stopped as Stopped
     from .base.errors import UnknownName as UnknownName
     from .base.errors import WidefieldError as WidefieldError
+    from .base.result import Result as Result
     from .base.session import Session as Session
     from .base.version import __version__ as __version__
     from .data import Data as Data

@@ -9,9 +9,10 @@ from typer.testing import CliRunner
 
 import widefield as wf
 from widefield.asking import comparison
+from widefield.base import tables
 from widefield.base.errors import InvalidInput, NotAccurate, UnknownName
 from widefield.cli.app import app
-from widefield.trajectory import distances, plots
+from widefield.trajectory import distances
 
 THEORIES = [wf.InfiniteWidth(64, 1), wf.Lazy(), wf.Perturbative(), wf.GradientIndependence(64, 1)]
 
@@ -47,9 +48,45 @@ def test_theories_that_cannot_answer_say_why():
     relu = comparison.compare(asked(0.5, "relu", 1, 5), [wf.Lazy(), wf.Perturbative()], wf.FiniteWidth(32, seeds=2))
     assert [answer.label for answer in relu.answers] == ["lazy"]
     assert "kink" in relu.refusals["perturbative"]
-    figure = plots.compare(relu.networks, *relu.answers)
+    figure = relu.plot()
     titles = [axes.get_title() for axes in figure.get_axes()]
     assert {"outputs", "feature kernel, last layer", "neural tangent kernel", "width 32", "lazy"} <= set(titles)
+
+
+def test_distances_are_computed_once_and_shown_alike(monkeypatch):
+    """The table, the sentence and the figure have the same numbers, from one computation."""
+    calls = []
+    real = distances.distance
+
+    def counted(answer, networks, name):
+        calls.append((answer.label, name))
+        return real(answer, networks, name)
+
+    monkeypatch.setattr(comparison, "distance", counted)
+    monkeypatch.setattr(distances, "distance", counted)
+    found = comparison.compare(
+        asked(0.5, "tanh", 1, 5), [wf.Lazy(), wf.Perturbative(64, 2)], wf.FiniteWidth(32, seeds=2)
+    )
+    text, verdict, figure = tables.as_text(found.table()), found.verdict, found.plot()
+    assert sorted(calls) == sorted(
+        (label, name) for label in ("lazy", "perturbative") for name in comparison.QUANTITIES
+    )
+    worst = {label: max(float(found.distances(n)[label].max()) for n in comparison.QUANTITIES) for label, _ in calls}
+    nearest = min(worst, key=worst.get)
+    assert f"Nearest to the networks is {nearest}, {worst[nearest]:.1%} away" in verdict
+    for label in worst:
+        assert f"{float(found.distances('outputs')[label].max()):.1%}" in text
+    panel = next(axes for axes in figure.get_axes() if axes.get_title() == "outputs")
+    drawn = {line.get_label(): line.get_ydata() for line in panel.lines}
+    np.testing.assert_allclose(drawn["lazy"], np.maximum(found.distances("outputs")["lazy"], 1e-6))
+    with pytest.raises(UnknownName, match="fetaure_kernel"):
+        found.distances("fetaure_kernel")
+
+
+def test_nothing_to_compare():
+    alone = comparison.compare(asked(0.5, "relu", 1, 5), [wf.Perturbative()], wf.FiniteWidth(8, seeds=2))
+    assert alone.verdict == "Nothing to compare: no theory answers this problem."
+    assert "width 8" in tables.as_text(alone.table())
 
 
 def test_names():

@@ -8,6 +8,7 @@ import pytest
 import widefield as wf
 from widefield import cli
 from widefield.asking import crosschecking
+from widefield.base import tables
 
 LINEAR = (wf.ClosedLinear(), wf.ClosedLinear("fixed-point"))
 
@@ -30,6 +31,15 @@ def test_solvers_that_agree():
     assert found.verdict.endswith("e-09.")
     assert {d.quantity for d in found.differences} == set(crosschecking.QUANTITIES)
     assert all(0 <= d.difference < 1e-9 and d.allowed < 1e-7 for d in found.differences)
+    text = tables.as_text(found.table())
+    assert "1-2" in text
+    assert all(answer.label in text for answer in found.answers)
+    losses, points = found.plot().axes
+    assert len(losses.lines) == 2
+    drawn = {line.get_label(): line for line in points.lines}
+    for d in found.differences:
+        line = drawn[d.quantity.replace("_", " ")]
+        assert (line.get_xdata()[0], line.get_ydata()[0]) == (d.allowed, max(d.difference, 1e-16))
 
 
 def test_gradient_descent_has_nothing_but_gradients_to_align():

@@ -24,7 +24,6 @@ from widefield.proportional import (
     solve,
     solve_long,
     suggested_rates,
-    words,
 )
 
 
@@ -68,10 +67,10 @@ def test_sentences_name_the_largest_part():
     early = solve(LinearNetwork(2, 100.0), LinearTask(), 0.01, 2)
     narrow = solve(LinearNetwork(2, 0.1), LinearTask(), 0.001, 2)
     few = solve(LinearNetwork(2, 100.0, 0.1), LinearTask(samples=1.0, noise=2.0), 0.1, 40)
-    assert "% of the test loss is bias" in words.interpretation(early)
-    assert "stop there" not in words.interpretation(early)
-    assert "% of the test loss is variance over networks" in words.interpretation(narrow)
-    said = words.interpretation(few)
+    assert "% of the test loss is bias" in early.verdict
+    assert "stop there" not in early.verdict
+    assert "% of the test loss is variance over networks" in narrow.verdict
+    said = few.verdict
     assert f"{4 / few.test_loss[-1]:.0%} of the test loss is label noise" in said
     share = float(few.data["data_variance"][-1]) / (few.test_loss[-1] - 4)
     assert f"{share:.0%} of the rest variance over data sets" in said
@@ -98,7 +97,7 @@ def test_losses_on_the_command_line(tmp_path, monkeypatch, capsys):
     mean, error = (float(trained.data[name][-1]) for name in ("test_loss", "test_loss_error"))
     assert f"{mean:.4g} ± {error:.1g}  {abs(mean - direct.test_loss[-1]) / error:.1f}" in printed
     assert f"{float(direct.data['width_variance'][8]):.4g}" in printed
-    assert words.interpretation(direct) in printed
+    assert direct.verdict in printed
     assert figure.read_bytes()[:4] == b"%PDF"
 
 

@@ -6,13 +6,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import widefield as wf
+from problems import assert_same_data
 from widefield import activations
 from widefield.base.errors import InvalidInput
 from widefield.effective import monte_carlo, sampler
 from widefield.effective.chaos import Chaos
 from widefield.effective.curvature import derivatives
 from widefield.effective.gradients import Gradients, _from_integrals, gradients
-from widefield.effective.vertex_flow import flow
+from widefield.effective.vertex_flow import Flow, flow
 from widefield.gaussian import average_four, feature_kernel
 from widefield.gaussian.jacobians import feature_jacobian
 from widefield.gaussian.sample_pairs import Pairs
@@ -434,12 +436,38 @@ def test_action_of_a_layer(neurons):
     assert found.action(3, neurons, samples=[1]).g.shape == (1, 1)
 
 
-def test_dataset():
+def test_data():
     found = flow(MLP(2, "relu", weight_variances=2.0), inputs(TWO), (4, 8))
-    data = found.dataset()
-    assert data.sizes == {"layer": 3, "sample": 2, "other_sample": 2, "pair": 3, "other_pair": 3}
-    np.testing.assert_allclose(data["vertex"].sel(layer=3, pair="0,1", other_pair="1,1"), found.vertex(3)[1, 2])
+    data = found.data
+    assert data.sizes == {"layer": 3, "sample": 2, "sample_": 2, "pair": 3, "pair_": 3}
+    np.testing.assert_allclose(data["vertex"].sel(layer=3, pair="0,1", pair_="1,1"), found.vertex(3)[1, 2])
     np.testing.assert_allclose(data["metric"].sel(layer=2), found.metric(2))
+    np.testing.assert_allclose(found.covariances[2], data["vertex"].sel(layer=3) / 8, rtol=1e-15)
+    np.testing.assert_allclose(found.pairs.matrix(found.shifts), data["metric"] - data["kernel"], rtol=1e-9, atol=1e-12)
+    assert found.widths == (4, 8)
+
+
+def test_the_old_dataset_still_works():
+    found = flow(MLP(1, "relu"), inputs(TWO), 4)
+    with pytest.warns(DeprecationWarning, match="Flow.data"):
+        old = found.dataset()
+    assert old["vertex"].dims == ("layer", "pair", "other_pair")
+    assert old["kernel"].dims == ("layer", "sample", "other_sample")
+
+
+def test_flows_come_back_as_they_were(tmp_path):
+    found = flow(MLP(2, "tanh", weight_variances=(1.0, 1.5, 2.0)), inputs(TWO), (4, 8))
+    found.save(tmp_path / "flow.nc")
+    again = wf.load(tmp_path / "flow.nc")
+    assert isinstance(again, Flow)
+    assert again.network == found.network
+    assert_same_data(found.data, again.data)
+    for name in ("kernels", "covariances", "shifts", "covariance_errors", "shift_errors"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(found, name))
+    assert again.widths == (4, 8)
+    assert str(again) == str(found)
+    assert "tanh, 3 layers, widths 4, 8, 2 inputs" in str(found)
+    assert {axes.get_xlabel() for axes in found.plot().axes} == {"layer"}
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,11 @@ import numpy as np
 import pytest
 from scipy.special import digamma, polygamma
 
+import widefield as wf
+from problems import assert_same_data
 from widefield.base.errors import InvalidInput
-from widefield.effective import critical_point, flow, monte_carlo, sampler
+from widefield.effective import Flow, critical_point, flow, monte_carlo, sampler
+from widefield.effective.agreement import Check, Correlator
 from widefield.effective.deep_linear import DeepLinear
 from widefield.gaussian.sample_pairs import Pairs
 from widefield.problem.network import MLP
@@ -63,7 +66,7 @@ def extrapolated(narrow, wide):
 def notices(found, vertex, four_point):
     """Agreement, and error bars that are small: anywhere, and of Var(Ghat_aa) in the last layer."""
     assert found.agrees, str(found)
-    assert set(found.dataset()["correlator"].values) == {"metric", "vertex", "nlo_metric", "four_point"}
+    assert set(found.summary()["correlator"].values) == {"metric", "vertex", "nlo_metric", "four_point"}
     assert found.threshold == 4
     diagonal = found.flow.pairs.rows == found.flow.pairs.columns
     last = found["vertex"].limit_error[-1] / np.abs(found["vertex"].predicted[-1])
@@ -358,9 +361,9 @@ def small():
 def test_check_of_a_network(small):
     assert small.agrees, str(small)
     assert small["vertex"].measured.shape == (7, 1, 1)
-    with pytest.raises(InvalidInput, match="comparison"):
+    with pytest.raises(InvalidInput, match="correlator"):
         small["nothing"]
-    data = small.dataset()
+    data = small.summary()
     assert set(data.data_vars) == {"numbers", "largest_z", "relative_difference", "relative_bias", "noticed"}
     np.testing.assert_array_equal(data["numbers"], [7, 7, 7, 1])
     assert float(data["noticed"].sel(correlator="vertex")) == pytest.approx(4 * small["vertex"].resolution)
@@ -377,12 +380,48 @@ def test_printed_check(small):
     assert "nan" not in text
 
 
+def test_checks_come_back_as_they_were(small, tmp_path):
+    small.save(tmp_path / "check.nc")
+    again = wf.load(tmp_path / "check.nc")
+    assert type(again) is type(small)
+    assert again.network == small.network
+    assert_same_data(small.data, again.data)
+    assert (again.draws, again.threshold, again.explicit) == (40_000, 4.0, False)
+    assert str(again) == str(small)
+    np.testing.assert_array_equal(again["vertex"].z, small["vertex"].z)
+    assert_same_data(small.flow.data, again.flow.data)
+    assert (again.status, again.message) == ("complete", "")
+    (axes,) = again.plot().axes
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["metric", "vertex", "nlo metric", "four point"]
+    drawn = np.concatenate([line.get_ydata() for line in axes.lines])
+    np.testing.assert_array_equal(drawn, np.concatenate([c.z.ravel() for c in small.correlators]))
+
+
+def test_entries_of_several_inputs_keep_their_places():
+    """Correlators of different shapes side by side, and out again."""
+    network, x = critical("tanh", 3, TWO)
+    theory = flow(network, x, 8)
+    rng = np.random.default_rng(0)
+    shapes = {"metric": (2, 3), "vertex": (2, 3, 3), "nlo_metric": (2, 3), "four_point": (3, 3)}
+    made = [Correlator(name, *rng.normal(size=(5, *shape))) for name, shape in shapes.items()]
+    found = Check.of(theory, made, draws=100, threshold=3.0, explicit=True)
+    assert found.data["predicted"].shape == (4, 18)
+    for correlator in made:
+        for name in ("predicted", "measured", "error", "bias", "limit_error"):
+            np.testing.assert_array_equal(getattr(found[correlator.name], name), getattr(correlator, name))
+    np.testing.assert_array_equal(found.flow.covariances, theory.covariances)
+    with pytest.warns(DeprecationWarning, match="summary"):
+        found.dataset()
+
+
 def rescaled(**factors):
-    """A theory whose fields are multiplied."""
+    """A theory whose arrays are multiplied."""
+    names = ("kernels", "covariances", "shifts", "covariance_errors", "shift_errors")
 
     def wrong(*arguments, **options):
         theory = flow(*arguments, **options)
-        return replace(theory, **{name: factor * getattr(theory, name) for name, factor in factors.items()})
+        arrays = {name: factors.get(name, 1.0) * getattr(theory, name) for name in names}
+        return Flow.of(theory.network, theory.widths, **arrays)
 
     return wrong
 

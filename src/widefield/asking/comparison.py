@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import xarray as xr
 
@@ -18,9 +20,12 @@ from ..theories.infinite_width import InfiniteWidth
 from ..theories.lazy import Lazy
 from ..theories.perturbative import Perturbative
 from ..theories.two_layer import TwoLayer
-from ..trajectory.distances import distance
+from ..trajectory.distances import distance, uncertainty
 from ..trajectory.trajectory import Trajectory
 from .solving import solve
+
+if TYPE_CHECKING:
+    from ..base.drawing import Figure
 
 THEORIES: dict[str, Theory] = {
     "dmft": InfiniteWidth(replicas=4),
@@ -55,9 +60,60 @@ class Comparison:
     answers: tuple[Trajectory, ...]
     refusals: dict[str, str]
 
+    @cached_property
+    def _distances(self) -> dict[str, dict[Trajectory, xr.DataArray]]:
+        """Of every theory from the networks, by quantity."""
+        return {name: self._apart(name) for name in QUANTITIES if name in self.networks.data}
+
+    def _apart(self, name: str) -> dict[Trajectory, xr.DataArray]:
+        return {answer: distance(answer, self.networks, name) for answer in self.answers if name in answer.data}
+
     def distances(self, name: str) -> dict[str, xr.DataArray]:
         """Of every theory from the networks, over time."""
-        return {answer.label: distance(answer, self.networks, name) for answer in self.answers if name in answer.data}
+        self.networks.variable(name)
+        found = self._distances[name] if name in self._distances else self._apart(name)
+        return {answer.label: apart for answer, apart in found.items()}
+
+    @property
+    def verdict(self) -> str:
+        """Which theory is nearest to the networks, and how far that is beside their own uncertainty."""
+        names = [name for name, found in self._distances.items() if found]
+        if not names:
+            return "Nothing to compare: no theory answers this problem."
+        worst: dict[Trajectory, float] = {}
+        for name in names:
+            for answer, apart in self._distances[name].items():
+                worst[answer] = max(worst.get(answer, 0.0), float(apart.max()))
+        nearest = min(worst, key=lambda answer: worst[answer])
+        floor = max(float(uncertainty(self.networks, name).max()) for name in names)
+        return (
+            f"Nearest to the networks is {nearest.label}, {worst[nearest]:.1%} away where it is farthest; that there "
+            f"are {self.networks.data.sizes['seed']} of them leaves {floor:.1%} uncertain."
+        )
+
+    def table(self) -> Any:
+        """Losses at the end, and the largest distance from the networks over time."""
+        from ..base import tables
+
+        names, short = list(self._distances), {"feature_kernel": "features", "gradient_kernel": "gradients"}
+        headings = ("", "loss", *(short.get(name, name) for name in names), "s")
+        made = tables.table(headings, "largest distance from the networks over time", words=1)
+        for trajectory in (self.networks, *self.answers):
+            row = [trajectory.label, f"{float(trajectory.mean('loss').isel(time=-1)):.3g}"]
+            for name in names:
+                if trajectory is self.networks:
+                    row.append(f"± {float(uncertainty(trajectory, name).max()):.1%}")
+                else:
+                    apart = self._distances[name].get(trajectory)
+                    row.append("" if apart is None else f"{float(apart.max()):.1%}")
+            made.add_row(*row, f"{trajectory.data.attrs['seconds']:.1f}")
+        return made
+
+    def plot(self) -> Figure:
+        """Losses, distances from the networks over time, and final kernels side by side."""
+        from ..trajectory import plots
+
+        return plots.compare(self.networks, *self.answers, known=self._distances)
 
 
 def compare(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import TYPE_CHECKING, Any
 
 import xarray as xr
 
@@ -20,6 +21,9 @@ from ..theories.two_layer import TwoLayer
 from ..trajectory import metrics
 from ..trajectory.trajectory import Trajectory
 from .solving import solve
+
+if TYPE_CHECKING:
+    from ..base.drawing import Figure
 
 QUANTITIES = ("outputs", "test_outputs", "feature_kernel", "gradient_kernel", "alignment_kernel", "ntk")
 
@@ -98,6 +102,38 @@ class Crosscheck:
             f"{len(apart)} of {len(self.differences)} comparisons DISAGREE; the worst: {worst.first} and "
             f"{worst.second} differ by {worst.difference:.2g} in {worst.quantity}, {worst.allowed:.2g} is allowed."
         )
+
+    def table(self) -> Any:
+        """Every solver with its final loss, and all differences beside what is allowed."""
+        from ..base import tables
+
+        numbers = {answer.label: str(number) for number, answer in enumerate(self.answers, 1)}
+        names = [name for name in QUANTITIES if any(d.quantity == name for d in self.differences)]
+        solvers = tables.table(("", "solver", "final loss", "s"), words=2)
+        for answer in self.answers:
+            mean, error = (float(f("loss").isel(time=-1)) for f in (answer.mean, answer.standard_error))
+            seconds = f"{answer.data.attrs['seconds']:.1f}"
+            solvers.add_row(numbers[answer.label], answer.label, tables.with_error(mean, error), seconds)
+        if not self.differences:
+            return solvers
+        headings = ("", *(name.replace("_kernel", "").replace("_", " ") for name in names))
+        apart = tables.table(headings, "relative difference/allowed")
+        cells: dict[tuple[str, str], dict[str, str]] = {}
+        for d in self.differences:
+            cell = f"{tables.brief(d.difference)}/{tables.brief(d.allowed)}"
+            cells.setdefault((d.first, d.second), {})[d.quantity] = cell if d.agrees else f"[bold red]{cell}[/]"
+        for (first, second), row in cells.items():
+            apart.add_row(f"{numbers[first]}-{numbers[second]}", *(row.get(name, "") for name in names))
+        return tables.stacked(solvers, apart)
+
+    def plot(self) -> Figure:
+        """Losses of all solvers, and every difference against what is allowed."""
+        from . import plots
+
+        points = {
+            name: [(d.difference, d.allowed) for d in self.differences if d.quantity == name] for name in QUANTITIES
+        }
+        return plots.agreement(self.answers, {name: found for name, found in points.items() if found})
 
 
 def crosscheck(

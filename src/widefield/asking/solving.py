@@ -4,16 +4,27 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
 
 from ..base import files
 from ..base.errors import Diverged, Interrupted, InvalidInput
+from ..base.result import Result
 from ..base.session import Report, Session, progress_bar, watching_for_interrupt
 from ..problem.problem import Problem
+from ..problem.question import Question
 from ..problem.theory import Theory
 from ..theories.infinite_width import InfiniteWidth
 from ..trajectory.trajectory import Trajectory
 
+if TYPE_CHECKING:
+    from ..proportional.problem import LinearProblem
+    from ..proportional.result import Dynamics
 
+SMALLER = "a smaller learning_rate nearly always helps"
+"""What to do about a loss that exploded."""
+
+
+@overload
 def solve(
     problem: Problem,
     theory: Theory | None = None,
@@ -21,26 +32,55 @@ def solve(
     throw: bool = True,
     progress: bool | Report | None = None,
     checkpoint: str | Path | None = None,
-) -> Trajectory:
+) -> Trajectory: ...
+
+
+@overload
+def solve(
+    problem: LinearProblem,
+    theory: Theory | None = None,
+    *,
+    throw: bool = True,
+    progress: bool | Report | None = None,
+    checkpoint: str | Path | None = None,
+) -> Dynamics: ...
+
+
+@overload
+def solve(
+    problem: Question,
+    theory: Theory | None = None,
+    *,
+    throw: bool = True,
+    progress: bool | Report | None = None,
+    checkpoint: str | Path | None = None,
+) -> Result: ...
+
+
+def solve(
+    problem: Question,
+    theory: Theory | None = None,
+    *,
+    throw: bool = True,
+    progress: bool | Report | None = None,
+    checkpoint: str | Path | None = None,
+) -> Result:
     """Ask a theory (or real networks) what happens in a problem.
 
     Args:
-        problem: what is studied.
+        problem: what is studied: a `Problem`, whose answer is a `Trajectory`, or a `proportional.LinearProblem`, whose
+            answer is a `proportional.Dynamics`.
         theory: who answers, with its numerical settings, for example `FiniteWidth(1024, seeds=8)`; None is
-            `InfiniteWidth()`.
+            `InfiniteWidth()`, and of a `LinearProblem` `proportional.ProportionalLimit()`.
         throw: raise `Diverged` or `Interrupted` if the run ends early; False returns what there is, with the
-            reason in `Trajectory.status` and `Trajectory.message`.
+            reason in `Result.status` and `Result.message`.
         progress: True or False for a progress bar, None for one on terminals only, or a function
             `report(steps done, steps in all, loss)`.
         checkpoint: a file to save an unfinished run to, every few minutes and at Ctrl-C; if it is there, the run
             goes on from it, to the same numbers. It is deleted when the run is complete. Theories that take seconds
             have no use for it: there Ctrl-C raises KeyboardInterrupt, as elsewhere in Python.
     """
-    if not isinstance(problem, Problem):
-        raise InvalidInput(f"problem = {problem!r} must be a Problem")
-    theory = InfiniteWidth() if theory is None else theory
-    if not isinstance(theory, Theory):
-        raise InvalidInput(f"theory = {theory!r} must be a theory, for example FiniteWidth(1024, seeds=8)")
+    theory = _answering(problem, theory)
     if not (progress is None or isinstance(progress, bool) or callable(progress)):
         raise InvalidInput(f"progress = {progress!r} must be True, False, None or a function")
     path = None if checkpoint is None else Path(checkpoint)
@@ -53,11 +93,29 @@ def solve(
         watching_for_interrupt(session) if theory.resumes else nullcontext(),
     ):
         session.report = progress if callable(progress) else bar
-        trajectory: Trajectory = theory.predict(problem, session)
-    if path is not None and trajectory.status != "interrupted":
+        question: Any = problem
+        result: Result = theory.predict(question, session)
+    if path is not None and result.status != "interrupted":
         path.unlink(missing_ok=True)
-    if throw and trajectory.status == "diverged":
-        raise Diverged(f"{trajectory.message}; a smaller learning_rate nearly always helps", trajectory)
-    if throw and trajectory.status == "interrupted":
-        raise Interrupted(trajectory.message, trajectory)
-    return trajectory
+    if throw and result.status == "diverged":
+        raise Diverged(f"{result.message}; {SMALLER}", result)
+    if throw and result.status == "interrupted":
+        raise Interrupted(result.message, result)
+    return result
+
+
+def _answering(problem: Question, theory: Theory | None) -> Theory:
+    """The theory asked for, or the one that a problem is answered by if nobody is named; never one that cannot."""
+    if not isinstance(problem, Question):
+        raise InvalidInput(f"problem = {problem!r} must be a Problem or a proportional.LinearProblem")
+    if theory is None:
+        return InfiniteWidth() if isinstance(problem, Problem) else problem.default_theory()
+    default = _answering(problem, None)
+    if not isinstance(theory, Theory):
+        raise InvalidInput(f"theory = {theory!r} must be a theory, for example {default!r}")
+    if theory.family != problem.theories:
+        known = ", ".join(sorted(member.__name__ for member in default.members.values()))
+        raise InvalidInput(
+            f"theory = {theory!r} does not answer a {type(problem).__name__}; those that may are {known}"
+        )
+    return theory

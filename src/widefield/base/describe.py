@@ -118,7 +118,7 @@ def parse_plain(value: Any) -> Any:
     return value
 
 
-def put(target: object, **values: Any) -> None:
+def put(target: object, /, **values: Any) -> None:
     """Set fields of a frozen dataclass; arrays become read-only."""
     for name, value in values.items():
         if isinstance(value, np.ndarray):
@@ -128,7 +128,7 @@ def put(target: object, **values: Any) -> None:
 
 @dataclass(frozen=True, eq=False)
 class ByValue:
-    """Equality and hash of a dataclass whose fields are arrays or None."""
+    """Equality and hash of a dataclass some of whose fields are arrays."""
 
     def _values(self) -> tuple[Any, ...]:
         return tuple(getattr(self, field.name) for field in fields(self))
@@ -136,8 +136,15 @@ class ByValue:
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        return all(np.array_equal(a, b) for a, b in zip(self._values(), other._values(), strict=True))
+        return all(_equal(a, b) for a, b in zip(self._values(), other._values(), strict=True))
 
     def __hash__(self) -> int:
         # adding 0.0 turns -0.0 into 0.0: equal arrays must have equal hashes
-        return hash(tuple(None if v is None else (v.shape, (v + 0.0).tobytes()) for v in self._values()))
+        parts = ((v.shape, (v + 0.0).tobytes()) if isinstance(v, np.ndarray) else v for v in self._values())
+        return hash(tuple(parts))
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        return np.array_equal(one, other)
+    return bool(one == other)

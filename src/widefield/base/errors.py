@@ -43,12 +43,17 @@ class FileProblem(WidefieldError, ValueError):
 
 
 class Stopped(WidefieldError):
-    """A solver stopped before its last step; `trajectory` holds everything up to there."""
+    """A solver stopped before its last step; `result`, a `Result`, holds everything up to there."""
 
-    def __init__(self, message: str, trajectory: Any) -> None:
+    def __init__(self, message: str, result: Any) -> None:
         """Attach what was computed."""
         super().__init__(message)
-        self.trajectory = trajectory
+        self.result = result
+
+    @property
+    def trajectory(self) -> Any:
+        """The same as `result`."""
+        return self.result
 
 
 class NotAccurate(UserWarning):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,8 @@ from .version import __version__
 
 SCHEMA = 1
 
+_MARK = "widefield "
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -25,13 +29,10 @@ class Kind:
     @property
     def format(self) -> str:
         """The mark in the file."""
-        return f"widefield {self.name}"
+        return f"{_MARK}{self.name}"
 
 
-TRAJECTORY = Kind("trajectory", ("problem", "theory"))
-
-
-def write(path: Path, data: xr.Dataset, texts: dict[str, str], kind: Kind = TRAJECTORY) -> None:
+def write(path: Path, data: xr.Dataset, texts: dict[str, str], kind: Kind) -> None:
     """Write atomically. The texts go into variables, because attributes are limited to 64 KiB."""
     stored = data.assign({f"_{name}": ((), texts[name]) for name in kind.texts})
     stored = stored.assign_attrs(format=kind.format, schema=SCHEMA, widefield=__version__)
@@ -41,18 +42,13 @@ def write(path: Path, data: xr.Dataset, texts: dict[str, str], kind: Kind = TRAJ
         stored.to_netcdf(temporary, engine="h5netcdf", encoding=encoding)
 
 
-def read(path: Path, kind: Kind = TRAJECTORY) -> tuple[xr.Dataset, dict[str, str]]:
+def read(path: Path, kind: Kind) -> tuple[xr.Dataset, dict[str, str]]:
     """Read what `write` wrote, all of it into memory."""
-    if not path.is_file():
-        raise FileProblem(f"cannot read {path}: it is a folder" if path.is_dir() else f"there is no file {path}")
-    try:
-        with xr.open_dataset(path, engine="h5netcdf") as opened:
-            data = opened.load()
-    except Exception as error:
-        raise FileProblem(f"{path} cannot be read as NetCDF; it is damaged or something else: {error}") from error
-    found = str(data.attrs.get("format", ""))
-    if found != kind.format:
-        other = f"; it holds a {found.removeprefix('widefield ')}" if found.startswith("widefield ") else ""
+    with _opened(path) as opened:
+        data = opened.load()
+    found = _name(data)
+    if found != kind.name:
+        other = f"; it holds a {found}" if found else ""
         raise FileProblem(f"{path} is a NetCDF file, but not a {kind.name} saved by widefield{other}")
     schema = data.attrs.get("schema")
     if schema not in range(1, SCHEMA + 1):
@@ -62,3 +58,25 @@ def read(path: Path, kind: Kind = TRAJECTORY) -> tuple[xr.Dataset, dict[str, str
         raise FileProblem(f"{path} is damaged: it lacks its {' and '.join(missing)}")
     texts = {name: str(data[f"_{name}"].item()) for name in kind.texts}
     return data.drop_vars([f"_{name}" for name in kind.texts]), texts
+
+
+def kind_of(path: Path) -> str:
+    """The name of what a file holds, from its mark alone; empty if widefield did not write it."""
+    with _opened(path) as opened:
+        return _name(opened)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[xr.Dataset]:
+    if not path.is_file():
+        raise FileProblem(f"cannot read {path}: it is a folder" if path.is_dir() else f"there is no file {path}")
+    try:
+        with xr.open_dataset(path, engine="h5netcdf") as opened:
+            yield opened
+    except Exception as error:
+        raise FileProblem(f"{path} cannot be read as NetCDF; it is damaged or something else: {error}") from error
+
+
+def _name(data: xr.Dataset) -> str:
+    found = str(data.attrs.get("format", ""))
+    return found.removeprefix(_MARK) if found.startswith(_MARK) else ""

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Int
 from numpy.typing import NDArray
 from rich import box
-from rich.console import Console
+from rich.console import Console, Group
 from rich.table import Table
 
 
@@ -21,6 +21,11 @@ def table(headings: Sequence[str], title: str | None = None, caption: str | None
     for place, heading in enumerate(headings):
         made.add_column(heading, justify="left" if place < words else "right", no_wrap=True)
     return made
+
+
+def stacked(*tables: Table) -> Group:
+    """Tables below one another."""
+    return Group(*tables)
 
 
 def rows(count: int, most: int = 9) -> Int[NDArray[np.int64], " n"]:

@@ -73,7 +73,8 @@ def proportional(
 ) -> None:
     """Losses of a deep linear network when width, data and dimension are all large. Exit code 1: it diverges."""
     from .. import proportional as theory
-    from ..proportional import plots, words
+    from ..proportional import plots
+    from ..proportional.transfer import remedy
     from . import proportional_tables as tables
 
     network = theory.LinearNetwork(
@@ -83,7 +84,7 @@ def proportional(
     _check_files(output, plot, simulate, overwrite=overwrite)
     _check_simulation(network, task, simulate, networks)
     found, trained, stopped = _solve(network, task, rate, steps, long=long, progress=not quiet), None, None
-    console.print(tables.of_losses(found))
+    console.print(found.table())
     if simulate is not None and found.diverged is None:
         options: Any = {"dimension": simulate, "networks": networks, "seed": seed, "progress": not quiet}
         trained, stopped = _trained(lambda: theory.simulate(network, task, rate, steps, **options))
@@ -94,8 +95,8 @@ def proportional(
     if stopped is not None:
         fail(stopped, 130)
     if found.diverged is not None:
-        fail(f"{words.interpretation(found)}; {words.remedy(found, rate, steps)}", 1)
-    say(words.interpretation(found))
+        fail(f"{found.verdict}; {remedy(network, task, rate, steps)}", 1)
+    say(found.verdict)
 
 
 def lr_transfer(
@@ -139,7 +140,7 @@ def lr_transfer(
     for one in trainable:
         _check_simulation(one, task, simulate, networks)
     sweep, trained, stopped = _sweep(network, task, grid, steps, over, varied, progress=not quiet), None, None
-    console.print(tables.of_rates(sweep))
+    console.print(sweep.table())
     if simulate is not None:
         options: Any = {"dimension": simulate, "seeds": networks, "seed": seed, "progress": not quiet}
         some = sweep.rates[:: max(1, round(len(sweep.rates) / _SIMULATED_RATES))]
@@ -163,7 +164,7 @@ def _trained(train: Callable[[], Result]) -> tuple[Result, str | None]:
     try:
         return train(), None
     except Interrupted as error:
-        return cast("Result", error.trajectory), str(error)
+        return cast("Result", error.result), str(error)
 
 
 def _solve(
@@ -177,7 +178,7 @@ def _solve(
         try:
             return (solve_long if long else solve)(network, task, rate, steps, progress=progress)
         except Diverged as error:
-            found = error.trajectory
+            found = error.result
     return cast(Dynamics, found)
 
 

@@ -9,22 +9,21 @@ import typer
 
 from ..base import tables
 from .options import ProblemFile
-from .terminal import check_new, console, errors, fail, last, save_figure
+from .terminal import check_new, console, errors, fail, last, print_result, save_figure
 
 if TYPE_CHECKING:
-    import xarray as xr
+    from ..problem.question import Question
+    from ..problem.theory import Theory
 
-    from ..trajectory.trajectory import Trajectory
-
-OutputFile = Annotated[Path, typer.Option("--output", "-o", help="Where the trajectory goes (NetCDF).")]
+OutputFile = Annotated[Path, typer.Option("--output", "-o", help="Where the answer goes (NetCDF).")]
 
 
 def solve(
     problem: ProblemFile,
     output: OutputFile,
-    width: Annotated[str, typer.Option(help="Neurons in a hidden layer, or inf.")] = "inf",
+    width: Annotated[str | None, typer.Option(help="Neurons in a hidden layer, or inf, which is the default.")] = None,
     theory: Annotated[str | None, typer.Option(help="Instead of a width: lazy, perturbative, ...")] = None,
-    seeds: Annotated[int, typer.Option(help="Number of independent networks.")] = 1,
+    seeds: Annotated[int | None, typer.Option(help="Number of independent networks; 1 if not given.")] = None,
     first_seed: Annotated[int, typer.Option(help="Seed of the first network or replica.")] = 0,
     precision: Annotated[str, typer.Option(help="float64 or float32, of networks.")] = "float64",
     particles: Annotated[int, typer.Option(help="Neurons that represent a layer at width inf.")] = 2048,
@@ -36,33 +35,57 @@ def solve(
 ) -> None:
     """Solve a problem at a width, finite or inf, or by another theory. Ctrl-C saves; --resume goes on."""
     from ..asking import comparison
+    from ..asking.loading import read_problem
+    from ..asking.solving import SMALLER
     from ..asking.solving import solve as run
     from ..base import files
     from ..problem.problem import Problem
-    from ..problem.theory import Theory
     from ..theories.finite_width import FiniteWidth
     from ..theories.infinite_width import InfiniteWidth
 
     checkpoint = output.with_name(f"{output.name}.checkpoint")
-    described = Problem.from_toml(problem)
+    described = read_problem(problem)
     chosen: Theory
-    if theory is not None:
+    if not isinstance(described, Problem):
+        chosen = _linear_theory(described, theory, width, seeds, first_seed, tolerance)
+    elif theory is not None:
         (chosen,) = comparison.named([theory])
-    elif width in ("inf", "infinity", "∞"):
+    elif width in (None, "inf", "infinity", "∞"):
         chosen = InfiniteWidth(particles, replicas, first_seed=first_seed, tolerance=tolerance)
     else:
-        chosen = FiniteWidth(_whole(width), seeds=seeds, first_seed=first_seed, precision=precision)
+        chosen = FiniteWidth(
+            _whole(width), seeds=1 if seeds is None else seeds, first_seed=first_seed, precision=precision
+        )
     _check_output(output, checkpoint, resume=resume, overwrite=overwrite)
     files.check_writable(output)
-    trajectory = run(described, chosen, throw=False, progress=not quiet, checkpoint=checkpoint)
-    trajectory.save(output)
-    if trajectory.status == "interrupted":
-        errors.print(f"{trajectory.message}; saved {output}. Go on with the same command and --resume.", soft_wrap=True)
+    answer = run(described, chosen, throw=False, progress=not quiet, checkpoint=checkpoint)
+    answer.save(output)
+    if answer.status == "interrupted":
+        resume_hint = " Go on with the same command and --resume." if chosen.resumes else ""
+        errors.print(f"{answer.message}; saved {output}.{resume_hint}", soft_wrap=True)
         raise SystemExit(130)
-    _print_summary(trajectory)
+    print_result(answer)
     console.print(f"saved {output}", highlight=False, soft_wrap=True)
-    if trajectory.status == "diverged":
-        fail(f"{trajectory.message}; a smaller learning_rate nearly always helps", 1)
+    if answer.status == "diverged":
+        fail(f"{answer.message}; {SMALLER}", 1)
+
+
+def _linear_theory(
+    problem: Question, name: str | None, width: str | None, seeds: int | None, seed: int, tolerance: float | None
+) -> Theory:
+    """Who answers a problem in the proportional limit."""
+    from ..base import check
+    from ..proportional.problem import ProportionalLimit, ProportionalNetworks
+
+    if width is not None:
+        fail("--width: the width of a deep linear network is `width` of the section [network]", 2)
+    kinds = (ProportionalLimit.kind, ProportionalNetworks.kind)
+    chosen: str = problem.default_theory().kind if name is None else check.choice("theory", name, kinds)
+    if chosen == ProportionalNetworks.kind:
+        return ProportionalNetworks(seed=seed, **({} if seeds is None else {"seeds": seeds}))
+    if seeds is not None:
+        fail(f"--seeds: the limit has no networks; add --theory {ProportionalNetworks.kind}", 2)
+    return ProportionalLimit(tolerance=tolerance)
 
 
 def _whole(width: str) -> int:
@@ -86,18 +109,16 @@ def _check_output(output: Path, checkpoint: Path, *, resume: bool, overwrite: bo
 
 
 def show(
-    trajectory: Annotated[Path, typer.Argument(help="A file written by `widefield solve`.")],
+    answer: Annotated[Path, typer.Argument(help="A file that `widefield solve`, `proportional`, ... or `save` wrote.")],
     plot: Annotated[Path | None, typer.Option(help="Draw a figure into this file (png, pdf, svg).")] = None,
 ) -> None:
-    """Print what a trajectory holds, and draw it."""
-    from ..theories import Trajectory
+    """Print what a file of any kind holds, and draw it."""
+    from ..asking.loading import load
 
-    loaded = Trajectory.load(trajectory)
-    _print_summary(loaded)
+    loaded = load(answer)
+    print_result(loaded)
     if plot is not None:
-        from ..trajectory import plots
-
-        save_figure(plots.summary(loaded), plot)
+        save_figure(loaded.plot(), plot)
 
 
 def new(
@@ -138,36 +159,3 @@ def demo(
     path = folder / "demo.png"
     demonstration.figure(theory, networks, path)
     console.print(f"saved {path}", highlight=False, soft_wrap=True)
-
-
-def _over_seeds(value: xr.DataArray) -> xr.DataArray:
-    return value.mean("seed") if "seed" in value.dims else value
-
-
-def _print_summary(trajectory: Trajectory) -> None:
-    problem, data = trajectory.problem, trajectory.data
-    network, samples = problem.network, problem.samples
-    console.print(
-        f"[bold]{trajectory.label}[/]: {network.hidden_layers} hidden layers, {network.activation}, "
-        f"richness {network.richness:g}; {samples.samples} samples of dimension {samples.dimension}; "
-        f"{problem.rule.kind}; {problem.optimiser.steps} steps",
-        highlight=False,
-    )
-    ending = "" if trajectory.status == "complete" else f" ({trajectory.message})"
-    accuracy = f", largest error bar {data.attrs['accuracy']:.2%}" if data.attrs.get("accuracy", 0) > 0 else ""
-    console.print(f"{trajectory.status}{ending}, {data.attrs['seconds']:.1f} s{accuracy}", highlight=False)
-    if not data.sizes["time"]:
-        return
-    names = [name for name in ("loss", "test_loss") if name in data]
-    kernels = [name for name in ("feature_kernel", "ntk") if name in data]
-    alignments = {name: _over_seeds(trajectory.target_alignment(name)) for name in kernels}
-    headings = ("step", "time", *names, *(f"{name} alignment" for name in kernels))
-    table = tables.table([heading.replace("_", " ") for heading in headings])
-    for index in tables.rows(data.sizes["time"], 11):
-        row = [str(int(data["step"][index])), f"{float(data['time'][index]):.4g}"]
-        row += [f"{float(trajectory.mean(name)[index]):.4g}" for name in names]
-        for value in alignments.values():
-            last = value.isel(layer=-1) if "layer" in value.dims else value
-            row.append(f"{float(last[index]):.4f}")
-        table.add_row(*row)
-    console.print(table)

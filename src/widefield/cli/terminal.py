@@ -13,6 +13,7 @@ from ..base import files, tables
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from ..base.result import Result
     from ..trajectory.trajectory import Trajectory
 
 console = Console()
@@ -28,6 +29,17 @@ def fail(message: str, code: int) -> NoReturn:
 def say(message: str) -> None:
     """Print a sentence as it is."""
     console.print(message, highlight=False, markup=False, soft_wrap=True)
+
+
+def print_result(result: Result) -> None:
+    """What was asked, how it ended, the numbers that matter most, and what they mean."""
+    name, _, rest = result.heading.partition(":")
+    console.print(f"[bold]{escape(name)}[/]{':' * bool(rest)}{escape(rest)}", highlight=False, soft_wrap=True)
+    if result.ending:
+        say(result.ending)
+    console.print(result.table())
+    if result.verdict:
+        say(result.verdict)
 
 
 def check_new(path: Path | None, *, overwrite: bool) -> None:

@@ -53,10 +53,10 @@ if TYPE_CHECKING:
     from . import wick as wick
     from .advice import Advice as Advice
     from .advice import advise as advise
+    from .agreement import Check as Check
     from .critical_points import Criticality as Criticality
     from .critical_points import CriticalPoint as CriticalPoint
     from .critical_points import NotCritical as NotCritical
-    from .monte_carlo import Check as Check
     from .monte_carlo import check as check
     from .phases import critical_lines as critical_lines
     from .phases import phase_diagram as phase_diagram

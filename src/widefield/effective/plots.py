@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from .advice import Advice
+    from .agreement import Check
+    from .vertex_flow import Flow
 
 
 def phase_diagram_plot(diagram: xr.Dataset, axes: Axes | None = None) -> Axes:
@@ -77,6 +79,45 @@ def advice_plot(advice: Advice) -> Figure:
         name = f"{advice.activation}: {advice.depth} {plural}, {advice.width} wide"
         figure.suptitle(name + (f", skip connections times {advice.gamma:.4g}" if advice.gamma else ""))
         return figure
+
+
+def layers_of_flow(flow: Flow) -> Figure:
+    """Mean squares through the layers, at infinite width and at this one, and their scatter over networks."""
+    with style():
+        figure, (sizes, spread) = plt.subplots(1, 2, figsize=(7.2, 3.0), layout="constrained")
+        layers, equal = np.arange(1, flow.layers + 1), flow.pairs.diagonal
+        kernel = flow.pairs.of(flow.kernels)[:, equal]
+        metric = kernel + flow.shifts[:, equal]
+        scatter = np.sqrt(np.maximum(flow.covariances[:, equal, equal], 0.0)) / kernel
+        for sample in range(len(equal)):
+            colour = COLOURS[sample % len(COLOURS)]
+            sizes.plot(layers, kernel[:, sample], color=colour, label="infinite width" if sample == 0 else None)
+            sizes.plot(
+                layers, metric[:, sample], "--", color=colour, label="mean at this width" if sample == 0 else None
+            )
+            spread.plot(layers, 100 * scatter[:, sample], color=colour)
+        sizes.set(xlabel="layer", ylabel="mean square preactivation")
+        spread.set(xlabel="layer", ylabel="scatter over networks, %", ylim=(0, None))
+        sizes.legend(frameon=False, fontsize="small")
+        for axes in (sizes, spread):
+            axes.xaxis.get_major_locator().set_params(integer=True)
+        figure.suptitle(flow.heading)
+    return figure
+
+
+def agreement(check: Check) -> Figure:
+    """Distances of all predictions from the networks in standard errors, and the band within which they agree."""
+    with style():
+        figure, axes = plt.subplots(figsize=(5.4, 3.0), layout="constrained")
+        axes.axhspan(-check.threshold, check.threshold, color="0.92", zorder=0)
+        for place, correlator in enumerate(check.correlators):
+            z = np.clip(correlator.z.ravel(), -1e3, 1e3)  # infinite where networks have no scatter, and theory differs
+            axes.plot(place + np.linspace(-0.3, 0.3, z.size), z, ".", markersize=4)
+        names = [correlator.name.replace("_", " ") for correlator in check.correlators]
+        axes.set_xticks(range(len(names)), names)
+        axes.set(ylabel="(networks - theory) / standard error")
+        figure.suptitle(check.flow.heading)
+    return figure
 
 
 def _spread_panel(axes: Axes, layers: NDArray[np.int_], fluctuations: Floats, marker: str | None) -> None:

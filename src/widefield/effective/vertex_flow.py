@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -13,6 +16,7 @@ from numpy.typing import ArrayLike
 from ..base import check
 from ..base.arrays import Floats
 from ..base.errors import InvalidInput
+from ..base.result import Result
 from ..base.session import counting_bar
 from ..gaussian import slope_square
 from ..gaussian.sample_pairs import Pairs
@@ -26,26 +30,91 @@ from .quartic import NeuronAction, Observable, spread_over_neurons
 
 
 @dataclass(frozen=True, eq=False)
-class Flow:
+class Flow(
+    Result, kind="flow through the layers", asked={"network": MLP}, figure="widefield.effective.plots:layers_of_flow"
+):
     """Statistics of the preactivations z^l, l = 1 .. L+1, of random networks at order 1/n.
 
-    The stochastic metric Ghat^l (PDLT eq. (4.70)) has the mean `kernels` + `shifts` and the covariance `covariances`,
-    over unordered pairs of samples; rows are layers, the first for l = 1 and the last for the outputs (times gamma).
-    In the book's units V^l = n_{l-1} covariance and G^{1}l = n_{l-1} shift, which `vertex`, `four_point` and
-    `nlo_metric` return; n_0 does not matter because V^1 = 0 and G^{1}1 = 0.
+    `data` has over `layer` (the last is that of the outputs, times gamma), `sample`, `sample_`, `pair`, `pair_`
 
-    With more than two samples a part of the averages of four activations is sampled; `covariance_errors` and
-    `shift_errors` are the standard errors that this leaves, 0 if nothing was sampled.
+        kernel       K^l, the metric at infinite width
+        metric       E[Ghat^l] = K + G^{1} / n_{l-1}, the mean of the stochastic metric, PDLT eq. (4.70)
+        nlo_metric   G^{1}l
+        vertex       V^l = n_{l-1} Cov(Ghat, Ghat) over unordered pairs of samples
+        width_below  n_{l-1}; 1 in the first layer, where it does not matter because V^1 = 0 and G^{1}1 = 0
+
+    With more than two samples a part of the averages of four activations is sampled; `vertex_error` and
+    `nlo_metric_error` are the standard errors that this leaves, 0 if nothing was sampled. Without the book's units,
+    `covariances` are V^l / n_{l-1}, and `shifts` the entries of G^{1}l / n_{l-1} over pairs.
     """
 
     network: MLP
-    widths: tuple[int, ...]
-    pairs: Pairs
-    kernels: Float[Floats, "l p p"]
-    covariances: Float[Floats, "l q q"]
-    shifts: Float[Floats, "l q"]
-    covariance_errors: Float[Floats, "l q q"]
-    shift_errors: Float[Floats, "l q"]
+
+    @classmethod
+    def of(
+        cls,
+        network: MLP,
+        widths: Sequence[int],
+        kernels: Float[Floats, "l p p"],
+        covariances: Float[Floats, "l q q"],
+        shifts: Float[Floats, "l q"],
+        covariance_errors: Float[Floats, "l q q"],
+        shift_errors: Float[Floats, "l q"],
+    ) -> Flow:
+        """Give names to arrays; rows are layers."""
+        square, pair = ("layer", "sample", "sample_"), ("layer", "pair", "pair_")
+        pairs = Pairs.within(kernels.shape[-1])
+        labels = [f"{a},{b}" for a, b in zip(pairs.rows, pairs.columns, strict=True)]
+        below = np.array([1, *widths], dtype=np.float64)[:, None, None]
+        variables = {
+            "kernel": (square, kernels),
+            "metric": (square, kernels + pairs.matrix(shifts)),
+            "nlo_metric": (square, below * pairs.matrix(shifts)),
+            "nlo_metric_error": (square, below * pairs.matrix(shift_errors)),
+            "vertex": (pair, below * covariances),
+            "vertex_error": (pair, below * covariance_errors),
+        }
+        places = np.arange(1, len(kernels) + 1)
+        coords = {"layer": places, "pair": labels, "pair_": labels, "width_below": ("layer", below[:, 0, 0])}
+        return cls(xr.Dataset(variables, coords), network)
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """n_1 .. n_L."""
+        return tuple(int(n) for n in self.data["width_below"].values[1:])
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        """Unordered pairs of samples, in the order of `pair`."""
+        return Pairs.within(self.data.sizes["sample"])
+
+    @property
+    def kernels(self) -> Float[Floats, "l p p"]:
+        """K of all layers."""
+        return np.asarray(self.data["kernel"].values)
+
+    @cached_property
+    def covariances(self) -> Float[Floats, "l q q"]:
+        """Cov(Ghat, Ghat) of all layers, over unordered pairs."""
+        return self._per_width("vertex")
+
+    @cached_property
+    def shifts(self) -> Float[Floats, "l q"]:
+        """E[Ghat] - K of all layers."""
+        return self.pairs.of(self._per_width("nlo_metric"))
+
+    @cached_property
+    def covariance_errors(self) -> Float[Floats, "l q q"]:
+        """Standard errors of `covariances`."""
+        return self._per_width("vertex_error")
+
+    @cached_property
+    def shift_errors(self) -> Float[Floats, "l q"]:
+        """Standard errors of `shifts`."""
+        return self.pairs.of(self._per_width("nlo_metric_error"))
+
+    def _per_width(self, name: str) -> Float[Floats, "l a b"]:
+        return np.asarray(self.data[name].values / self.data["width_below"].values[:, None, None])
 
     @property
     def layers(self) -> int:
@@ -106,23 +175,40 @@ class Flow:
         part = V[np.ix_(chosen, chosen, chosen, chosen)]
         return NeuronAction(K, couplings.raised(part, K), 1).covariance(F, H, nodes=nodes)
 
-    def dataset(self) -> xr.Dataset:
-        """Everything with names: kernel, metric, nlo_metric over samples, vertex and its error over pairs."""
-        layers = range(1, self.layers + 1)
-        square, pair = ("layer", "sample", "other_sample"), ("layer", "pair", "other_pair")
-        labels = [f"{a},{b}" for a, b in zip(self.pairs.rows, self.pairs.columns, strict=True)]
-        below = np.array([self._below(layer) for layer in layers], dtype=np.float64)
-        return xr.Dataset(
-            {
-                "kernel": (square, self.kernels),
-                "metric": (square, self.kernels + self.pairs.matrix(self.shifts)),
-                "nlo_metric": (square, below[:, None, None] * self.pairs.matrix(self.shifts)),
-                "nlo_metric_error": (square, below[:, None, None] * self.pairs.matrix(self.shift_errors)),
-                "vertex": (pair, below[:, None, None] * self.covariances),
-                "vertex_error": (pair, below[:, None, None] * self.covariance_errors),
-            },
-            coords={"layer": list(layers), "pair": labels, "other_pair": labels, "width_below": ("layer", below)},
+    @property
+    def heading(self) -> str:
+        """What was asked, in a line."""
+        sizes = (
+            f"width {self.widths[0]}" if len(set(self.widths)) == 1 else f"widths {', '.join(map(str, self.widths))}"
         )
+        samples = self.data.sizes["sample"]
+        return f"{self.network.activation}, {self.layers} layers, {sizes}, {samples} input{'s' if samples > 1 else ''}"
+
+    def table(self) -> Any:
+        """Means over inputs, at some layers: kernel, what finite width adds, and the scatter of networks."""
+        from ..base import tables
+
+        headings = ("layer", "kernel", "shift of the mean", "scatter over networks")
+        made = tables.table(headings, "mean square preactivation: at infinite width, and what finite width does to it")
+        equal = self.pairs.diagonal
+        kernel = np.mean(self.pairs.of(self.kernels)[:, equal], axis=1)
+        shift = np.mean(self.shifts[:, equal], axis=1)
+        scatter = np.sqrt(np.mean(self.covariances[:, equal, equal], axis=1))
+        for row in tables.rows(self.layers, 11):
+            relative = (f"{part[row] / kernel[row]:.2%}" for part in (shift, scatter))
+            made.add_row(str(row + 1), f"{kernel[row]:.4g}", *relative)
+        return made
+
+    def lacks(self) -> str:
+        """What is missing in a file."""
+        names = {"kernel", "metric", "nlo_metric", "nlo_metric_error", "vertex", "vertex_error", "width_below"}
+        missing = sorted(names - set(self.data.variables))
+        return f"it lacks {', '.join(missing)}" if missing else ""
+
+    def dataset(self) -> xr.Dataset:
+        """`data`, with the second indices called `other_sample`, `other_pair`: use `data`."""
+        warnings.warn("Flow.dataset() is now Flow.data, with sample_, pair_", DeprecationWarning, stacklevel=2)
+        return self.data.rename({"sample_": "other_sample", "pair_": "other_pair"})
 
     def _row(self, layer: int) -> int:
         return check.integer("layer", layer, least=1, most=self.layers) - 1
@@ -133,7 +219,7 @@ class Flow:
         return self.widths[row - 1] if row else 1
 
     def _samples(self, samples: Sequence[int] | None) -> list[int]:
-        count = self.kernels.shape[1]
+        count = self.data.sizes["sample"]
         return list(range(count)) if samples is None else [check.integer("sample", a, most=count - 1) for a in samples]
 
 
@@ -180,7 +266,7 @@ def flow(
     point, pairs = saddle_point(network, inputs), Pairs.within(len(inputs))
     layers, size = network.hidden_layers + 1, len(pairs)
     points = enough_points(size) if points is None else check.integer("points", points, least=2)
-    check.memory("vertices of all layers", 8 * size**2 * (2 * layers + 6 * replicas), "use fewer samples or layers")
+    check.memory("vertices of all layers", 8 * size**2 * (4 * layers + 6 * replicas), "use fewer samples or layers")
     variances, biases = point.weight_variances, [scale**2 for scale in network.bias_scales]
     last = variances[-1] * point.features[-1] + biases[-1]
     covariances, errors = np.zeros((2, layers, size, size))
@@ -196,7 +282,7 @@ def flow(
             shifts[layer + 1], shift_errors[layer + 1] = over_replicas(shift)
             report(layer + 1, layers - 1)
     kernels = np.concatenate([point.preactivation, last[None]])
-    return Flow(network, sizes, pairs, kernels, covariances, shifts, errors, shift_errors)
+    return Flow.of(network, sizes, kernels, covariances, shifts, errors, shift_errors)
 
 
 def _step(

@@ -17,7 +17,11 @@ if TYPE_CHECKING:
     from .dynamics import solve_many as solve_many
     from .long_times import gradient_flow as gradient_flow
     from .long_times import solve_long as solve_long
+    from .problem import LinearProblem as LinearProblem
+    from .problem import ProportionalLimit as ProportionalLimit
+    from .problem import ProportionalNetworks as ProportionalNetworks
     from .rate_range import suggested_rates as suggested_rates
+    from .rate_sweep import RateSweep as RateSweep
     from .result import Dynamics as Dynamics
     from .setting import LinearNetwork as LinearNetwork
     from .setting import LinearTask as LinearTask
@@ -25,7 +29,6 @@ if TYPE_CHECKING:
     from .setting import power_law as power_law
     from .simulation import as_problem as as_problem
     from .simulation import simulate as simulate
-    from .transfer import RateSweep as RateSweep
     from .transfer import largest_stable_rate as largest_stable_rate
     from .transfer import lr_sweep as lr_sweep
     from .transfer import simulated_sweep as simulated_sweep

@@ -76,8 +76,8 @@ def solve(
     _warn_of_rounding(found.curves)
     if throw and answer.diverged is not None:
         raise Diverged(
-            f"the loss has exploded at step {answer.diverged} (rate = {rates.max():g}); a smaller rate nearly always "
-            "helps, and `largest_stable_rate` finds it",
+            f"{answer.message} (rate = {rates.max():g}); a smaller rate nearly always helps, and "
+            "`largest_stable_rate` finds it",
             answer,
         )
     return answer

@@ -39,7 +39,7 @@ def solve_long(
     *,
     tolerance: float = 1e-6,
     times: int = 25,
-    progress: bool | None = None,
+    progress: bool | Report | None = None,
 ) -> Dynamics:
     """Losses of many steps at `times` + 1 equally spaced times, extrapolated from fewer and larger steps.
 
@@ -53,7 +53,7 @@ def solve_long(
         steps: how many of them; with `rate` this gives the training time rate * steps.
         tolerance: relative to the largest loss.
         times: number of intervals at whose ends losses are given.
-        progress: of every solution; None shows it on terminals only.
+        progress: of every solution; None shows it on terminals only, a function is called as in `solve`.
     """
     count = check.integer("steps", steps, least=1)
     eta = check.number("rate", rate, above=0.0)
@@ -68,7 +68,7 @@ def gradient_flow(
     *,
     tolerance: float = 1e-6,
     times: int = 25,
-    progress: bool | None = None,
+    progress: bool | Report | None = None,
 ) -> Dynamics:
     """Losses of gradient flow up to a training time: the limit of `solve_long` with eta -> 0."""
     if task.online:
@@ -83,12 +83,13 @@ def _extrapolated(
     eta: float,
     tolerance: float,
     times: int,
-    progress: bool | None,
+    progress: bool | Report | None,
 ) -> Dynamics:
     intervals = check.integer("times", times, least=1)
     accuracy = check.number("tolerance", tolerance, above=0.0)
     coarse: list[_Coarse] = []
-    with progress_bar("proportional limit", progress) as report:
+    with progress_bar("proportional limit", False if callable(progress) else progress) as bar:
+        report = progress if callable(progress) else bar
         for refinement in _REFINEMENTS:
             steps = intervals * refinement
             if eta > 0 and time / eta < max(1.5 * steps, _FEW * intervals) * (1 - 1e-9):
@@ -110,12 +111,10 @@ def _extrapolated(
             "use a shorter time"
         )
     values, errors = _limit(coarse, eta)
-    warnings.warn(
-        f"losses at small steps are known to {float(errors[_COMPARED[0]].max()):.1e} only (tolerance = {accuracy:g})",
-        NotAccurate,
-        stacklevel=4,
-    )
-    return _answer(network, task, time, eta, values, errors + coarse[-1].errors)
+    doubt = f"losses at small steps are known to {float(errors[_COMPARED[0]].max()):.1e} only"
+    warnings.warn(f"{doubt} (tolerance = {accuracy:g})", NotAccurate, stacklevel=4)
+    answer = _answer(network, task, time, eta, values, errors + coarse[-1].errors)
+    return Dynamics(answer.data.assign_attrs(reached=0, message=doubt), network, task)
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -78,8 +78,7 @@ def loss_plot(
 
 def split_plot(dynamics: Dynamics, axes: Axes | None = None) -> Axes:
     """The test loss and the parts that it is the sum of, BP25 eq. (13); parts that are zero are left out."""
-    missing = [name for name in PARTS if name not in dynamics.data]
-    if missing:
+    if not dynamics.splits:
         raise InvalidInput("simulated networks do not split the loss: take an answer of `solve`")
     axes = _wide(axes)
     time, test = dynamics.data["time"].values, dynamics.test_loss
@@ -97,7 +96,10 @@ def split_plot(dynamics: Dynamics, axes: Axes | None = None) -> Axes:
 
 
 def summary_plot(dynamics: Dynamics, simulated: Dynamics | None = None) -> Figure:
-    """Losses, beside them the parts of the test loss."""
+    """Losses, beside them the parts of the test loss, which real networks do not tell."""
+    if not dynamics.splits:
+        axes = loss_plot(dynamics)
+        return cast("Figure", axes.figure)
     import matplotlib.pyplot as plt
 
     with style():

@@ -11,7 +11,7 @@ from ..base.arrays import Floats
 from ..base.errors import InvalidInput
 from ..base.tables import number
 from .drawing import FLOOR, key, legend, pair, positive
-from .transfer import RateSweep
+from .rate_sweep import RateSweep
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

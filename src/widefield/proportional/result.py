@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from ..base import storage
 from ..base.arrays import Floats
-from ..base.errors import FileProblem
-from . import description
+from ..base.result import Result
+from . import words
 from .setting import LinearNetwork, LinearTask
 
-KIND = storage.Kind("solution of the proportional limit", ("network", "task"))
+_PARTS = {"bias": "bias", "width_variance": "networks", "data_variance": "data", "noise": "noise"}
 
 
 @dataclass(frozen=True, eq=False)
-class Dynamics:
+class Dynamics(
+    Result,
+    kind="solution of the proportional limit",
+    asked={"network": LinearNetwork, "task": LinearTask},
+    figure="widefield.proportional.plots:summary_plot",
+):
     """Losses over time; `data` is a dataset over `time` (sum of learning rates) with the coordinate `step`.
 
         test_loss = bias + width_variance + data_variance + noise, BP25 eq. (13)
@@ -35,7 +39,6 @@ class Dynamics:
     and `memory` M, with which the error of a mode obeys v = w - r - M h^0.
     """
 
-    data: xr.Dataset
     network: LinearNetwork
     task: LinearTask
 
@@ -55,20 +58,68 @@ class Dynamics:
         step = int(self.data.attrs["diverged"])
         return None if step < 0 else step
 
-    def save(self, path: str | Path) -> None:
-        """Write everything to one NetCDF file, atomically."""
-        texts = {"network": description.of_network(self.network), "task": description.of_task(self.task)}
-        storage.write(Path(path), self.data, texts, KIND)
+    @property
+    def status(self) -> str:
+        """ "complete", "diverged", "interrupted" or "not accurate"."""
+        return super().status if self.diverged is None else "diverged"
 
-    @classmethod
-    def load(cls, path: str | Path) -> Dynamics:
-        """Read a file written by `save`."""
-        data, texts = storage.read(Path(path), KIND)
-        with description.understanding(path):
-            found = cls(data, description.network(texts["network"]), description.task(texts["task"]))
-        if not ({"test_loss", "train_loss", "time", "step"} <= set(data.variables) and "diverged" in data.attrs):
-            raise FileProblem(f"{path} is damaged: it lacks losses, times or steps")
-        return found
+    @property
+    def message(self) -> str:
+        """Why it ended early, or how far it is from the tolerance; empty if it is complete."""
+        return super().message if self.diverged is None else words.exploded(self.diverged)
+
+    @property
+    def label(self) -> str:
+        """A few words for legends and tables."""
+        return "proportional limit" if self.splits else "networks in the proportional limit"
+
+    @property
+    def heading(self) -> str:
+        """What was asked, in a line."""
+        return f"{self.label}: {words.of_network(self.network)}; {words.of_task(self.task)}"
+
+    @property
+    def verdict(self) -> str:
+        """Which part of the test loss is largest at the end, and what would help."""
+        return f"training diverges: {self.message}" if self.diverged is not None else words.interpretation(self.data)
+
+    @property
+    def splits(self) -> bool:
+        """Whether the test loss is split into its parts; that of real networks is not."""
+        return "bias" in self.data
+
+    def table(self) -> Any:
+        """Losses and what the test loss is made of, at some times."""
+        from ..base import tables
+
+        parts = [name for name in _PARTS if name in self.data and np.nanmax(self.data[name].values) > 0]
+        signs = ["=", *["+"] * len(parts)]
+        split = [f"{sign} {_PARTS[name]}" for sign, name in zip(signs, parts, strict=False)] if self.splits else []
+        title = "bias, variance over networks and data sets, noise" if self.splits else None
+        made = tables.table(("step", "time", "training", "test loss", *split), title)
+        names = ("train_loss", "test_loss", *(parts if self.splits else ()))
+        for row in tables.rows(int(np.isfinite(self.test_loss).sum())):
+            step, time = (float(self.data[name].values[row]) for name in ("step", "time"))
+            steps = f"{step:.6g}" if np.isfinite(step) else ""
+            made.add_row(steps, f"{time:.4g}", *(self._cell(name, row) for name in names))
+        return made
+
+    def _cell(self, name: str, row: int) -> str:
+        """A number, with its standard error if networks gave it, or a bound if it was extrapolated to nothing."""
+        from ..base.tables import with_error
+
+        value = float(np.broadcast_to(self.data[name].values, self.data.sizes["time"])[row])
+        if f"{name}_error" not in self.data:
+            return f"{value:.4g}"
+        error = float(self.data[f"{name}_error"].values[row])
+        if not self.splits:
+            return with_error(value, error)
+        return f"{value:.4g}" if value > error or value == 0 else f"< {max(error, abs(value)):.1g}"
+
+    def lacks(self) -> str:
+        """What is missing in a file."""
+        whole = {"test_loss", "train_loss", "time", "step"} <= set(self.data.variables)
+        return "" if whole and "diverged" in self.data.attrs else "it lacks losses, times or steps"
 
 
 def dataset(

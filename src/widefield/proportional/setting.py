@@ -8,7 +8,8 @@ batches are plain numbers N, P and B.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,6 +17,7 @@ from scipy.special import zeta
 
 from ..base import check
 from ..base.arrays import Floats
+from ..base.describe import ByValue, Described, parse_plain, put
 from ..base.errors import InvalidInput
 from ..problem.schedules import Schedule
 
@@ -23,7 +25,7 @@ PARAMETERISATIONS = ("mean-field", "ntk")
 
 
 @dataclass(frozen=True)
-class LinearNetwork:
+class LinearNetwork(Described, family="network", kind="deep-linear"):
     """f(x) = 1 / (N gamma_0) w . [prod_{l=1}^{L-1} W^l / sqrt N] W^0 x, all weights N(0, 1) at the start, BP25 eq. (1).
 
     With skip connections the product is over I + beta W^l / sqrt N, BP25 eq. (16).
@@ -48,19 +50,18 @@ class LinearNetwork:
 
     def __post_init__(self) -> None:
         """Check and normalise every field."""
-        put = object.__setattr__
         if self.hidden_layers != math.inf:
-            put(self, "hidden_layers", check.integer("hidden_layers", self.hidden_layers, least=1))
+            put(self, hidden_layers=check.integer("hidden_layers", self.hidden_layers, least=1))
         elif not self.depth_scaled:
             raise InvalidInput("hidden_layers = inf needs depth_scaled = True: branches of scale beta_0 / sqrt(L)")
-        put(self, "richness", check.number("richness", self.richness, above=0.0))
+        put(self, richness=check.number("richness", self.richness, above=0.0))
         check.choice("parameterisation", self.parameterisation, PARAMETERISATIONS)
         check.flag("depth_scaled", self.depth_scaled)
         check.flag("centred", self.centred)
         given = tuple(self.width) if isinstance(self.width, list | tuple) else (self.width,)
         widths = tuple(_ratio("width", w) for w in given)
         several = isinstance(self.width, list | tuple)
-        put(self, "width", widths if several else widths[0])
+        put(self, width=widths if several else widths[0])
         if several and len(widths) != self.hidden_layers:
             raise InvalidInput(f"width = {widths} must have one entry for each of {self.hidden_layers} hidden layers")
         if len({math.isinf(w) for w in widths}) > 1:
@@ -73,7 +74,7 @@ class LinearNetwork:
             if self.depth_scaled:
                 raise InvalidInput("depth_scaled = True needs a branch: it scales the branches of a residual network")
             return
-        put(self, "branch", check.number("branch", self.branch, least=0.0))
+        put(self, branch=check.number("branch", self.branch, least=0.0))
         if len(set(widths)) > 1:
             raise InvalidInput(f"width = {widths}: with skip connections all layers have the same width")
 
@@ -100,7 +101,12 @@ class LinearNetwork:
 
 
 @dataclass(frozen=True, eq=False)
-class Spectrum:
+class Modes(ByValue, Described, family="spectrum"):
+    """How the covariance of inputs is described: a `Spectrum`, or what one is made from."""
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Spectrum(Modes, kind="modes"):
     """Inputs x ~ N(0, diag(lambda)) and targets y = w . x + noise, mode by mode.
 
     Args:
@@ -110,12 +116,13 @@ class Spectrum:
     """
 
     eigenvalues: Floats
-    target: Floats
-    multiplicities: Floats
+    target: Floats = 1.0  # type: ignore[assignment]  # the default of __init__, for files
+    multiplicities: Floats = None  # type: ignore[assignment]
 
     def __init__(
         self, eigenvalues: ArrayLike, target: ArrayLike = 1.0, multiplicities: ArrayLike | None = None
     ) -> None:
+        """Check and copy the arrays."""
         values = check.array("eigenvalues", eigenvalues, ndim=1)
         if not len(values):
             raise InvalidInput("eigenvalues is empty: a spectrum needs at least one mode")
@@ -131,17 +138,7 @@ class Spectrum:
         counts = np.ones(len(values)) if multiplicities is None else check.array("multiplicities", multiplicities)
         if counts.shape != values.shape or (counts <= 0).any():
             raise InvalidInput(f"multiplicities must be {len(values)} numbers > 0")
-        object.__setattr__(self, "eigenvalues", values)
-        object.__setattr__(self, "target", weights)
-        object.__setattr__(self, "multiplicities", counts)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Spectrum):
-            return NotImplemented
-        return all(np.array_equal(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
-
-    def __hash__(self) -> int:
-        return hash(tuple(getattr(self, f.name).tobytes() for f in fields(self)))
+        put(self, eigenvalues=values, target=weights, multiplicities=counts)
 
     @property
     def gram(self) -> Floats:
@@ -151,26 +148,47 @@ class Spectrum:
         return np.asarray(self.target[:, :, None] * self.target[:, None, :])
 
 
-def power_law(capacity: float, source: float, modes: int, bins: int | None = None) -> Spectrum:
+@dataclass(frozen=True, eq=False)
+class PowerLawModes(Modes, kind="power-law"):
     """lambda_k = k^-a and lambda_k w_k^2 = k^(-a b - 1) for k = 1 .. modes, BP25 eq. (20), a: capacity, b: source.
 
     With `bins`, neighbouring modes share one eigenvalue (their mean): log-spaced, the first ones alone. Sums of lambda
     and of lambda w^2 are those of all modes.
     """
-    a, b = check.number("capacity", capacity, above=1.0), check.number("source", source, above=0.0)
-    count = check.integer("modes", modes, least=1)
-    if bins is None or check.integer("bins", bins, least=1) >= count:
-        k = np.arange(1.0, count + 1)
-        return Spectrum(k**-a, k ** (-a * b - 1 + a))
-    edges = np.unique(np.geomspace(1, count + 1, bins + 1).round())
-    sizes = np.diff(edges)
-    # Hurwitz' zeta function is the sum of all terms from an edge on.
-    values, power = (-np.diff(zeta(s, edges)) for s in (a, a * b + 1))
-    return Spectrum(values / sizes, power / values, sizes)
+
+    capacity: float
+    source: float
+    modes: int
+    bins: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        put(self, capacity=check.number("capacity", self.capacity, above=1.0))
+        put(self, source=check.number("source", self.source, above=0.0))
+        put(self, modes=check.integer("modes", self.modes, least=1))
+        if self.bins is not None:
+            put(self, bins=check.integer("bins", self.bins, least=1))
+
+    def spectrum(self) -> Spectrum:
+        """The modes one by one, or the bins."""
+        a, b, count = self.capacity, self.source, self.modes
+        if self.bins is None or self.bins >= count:
+            k = np.arange(1.0, count + 1)
+            return Spectrum(k**-a, k ** (-a * b - 1 + a))
+        edges = np.unique(np.geomspace(1, count + 1, self.bins + 1).round())
+        sizes = np.diff(edges)
+        # Hurwitz' zeta function is the sum of all terms from an edge on.
+        values, power = (-np.diff(zeta(s, edges)) for s in (a, a * b + 1))
+        return Spectrum(values / sizes, power / values, sizes)
+
+
+def power_law(capacity: float, source: float, modes: int, bins: int | None = None) -> Spectrum:
+    """lambda_k = k^-capacity and lambda_k w_k^2 = k^(-capacity source - 1), BP25 eq. (20); see `PowerLawModes`."""
+    return PowerLawModes(capacity, source, modes, bins).spectrum()
 
 
 @dataclass(frozen=True, eq=False)
-class LinearTask:
+class LinearTask(ByValue, Described, family="task", kind="linear"):
     """Targets y = w_* . x / sqrt D + noise, and what the network sees of them.
 
     Args:
@@ -191,12 +209,11 @@ class LinearTask:
 
     def __post_init__(self) -> None:
         """Check and normalise every field."""
-        put = object.__setattr__
         for name in ("samples", "batch"):
-            put(self, name, _ratio(name, getattr(self, name)))
+            put(self, **{name: _ratio(name, getattr(self, name))})
         if math.isfinite(self.samples) and math.isfinite(self.batch):
             raise InvalidInput("samples and batch: give one of them, a fixed training set or fresh batches")
-        put(self, "noise", check.number("noise", self.noise, least=0.0))
+        put(self, noise=check.number("noise", self.noise, least=0.0))
         gram = check.array("target", self.target)
         if gram.ndim == 0:
             gram = gram[None, None]
@@ -204,23 +221,19 @@ class LinearTask:
             raise InvalidInput(f"target has shape {gram.shape}; it must be a number or a symmetric matrix")
         if np.linalg.eigvalsh(gram).min() < -1e-12 * max(np.abs(gram).max(), 1e-300):
             raise InvalidInput("target must be a matrix of inner products: it has a negative eigenvalue")
-        put(self, "target", gram)
+        put(self, target=gram)
         if not (self.spectrum is None or isinstance(self.spectrum, Spectrum)):
             raise InvalidInput(f"spectrum = {self.spectrum!r} must be a Spectrum")
         if self.spectrum is not None and not np.array_equal(gram, [[1.0]]):
             raise InvalidInput("target belongs into the spectrum if there is one")
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, LinearTask):
-            return NotImplemented
-        return self._content == other._content and np.array_equal(self.target, other.target)
-
-    def __hash__(self) -> int:
-        return hash((self._content, np.asarray(self.target).tobytes()))
-
-    @property
-    def _content(self) -> tuple[float, float, float, Spectrum | None]:
-        return self.samples, self.batch, self.noise, self.spectrum
+    @classmethod
+    def parse_field(cls, name: str, value: Any) -> Any:
+        """A table under spectrum holds modes, or what they follow from."""
+        if name != "spectrum":
+            return parse_plain(value)
+        found: Modes = Spectrum.from_table(value)
+        return found.spectrum() if isinstance(found, PowerLawModes) else found
 
     @property
     def online(self) -> bool:

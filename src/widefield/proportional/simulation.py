@@ -41,7 +41,7 @@ def simulate(
     dimension: int = 256,
     networks: int = 16,
     seed: int = 0,
-    progress: bool | None = None,
+    progress: bool | Report | None = None,
 ) -> Dynamics:
     """Train networks with their own data sets; mean losses and their standard errors.
 
@@ -53,7 +53,8 @@ def simulate(
         dimension: D; with a spectrum it is the number of modes, and not asked for.
         networks: how many, at least 2.
         seed: of all of them.
-        progress: True or False for a progress bar, None for one on terminals only.
+        progress: True or False for a progress bar, None for one on terminals only, or a function
+            `report(networks done, networks in all, loss)`.
     """
     sizes = Sizes.of(network, task, check.integer("dimension", dimension, least=1))
     rates, count = learning_rates(rate, steps), check.integer("networks", networks, least=2)
@@ -61,7 +62,9 @@ def simulate(
     together = max(1, min(count, _NUMBERS // sizes.numbers))
     found: list[Floats] = []
     session = Session()
-    with progress_bar("real networks", progress, "networks") as report, watching_for_interrupt(session):
+    shown = False if callable(progress) else progress
+    with progress_bar("real networks", shown, "networks") as bar, watching_for_interrupt(session):
+        report = progress if callable(progress) else bar
         for first in range(0, count, together):
             group = Networks(network, task, sizes, min(together, count - first), np.random.default_rng([start, first]))
             found.append(group.train(rates, _part(report, first, group.count, count)))
@@ -70,7 +73,9 @@ def simulate(
     answer = _means(network, task, rates, sizes, np.concatenate(found, axis=1))
     if session.interrupted:
         done = sum(losses.shape[1] for losses in found)
-        raise Interrupted(f"interrupted after {done} of {count} networks", answer)
+        message = f"interrupted after {done} of {count} networks"
+        data = answer.data.assign_attrs(status="interrupted", message=message)
+        raise Interrupted(message, Dynamics(data, network, task))
     return answer
 
 

@@ -4,132 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import xarray as xr
-from jaxtyping import Float
 from numpy.typing import ArrayLike, NDArray
 
-from ..base import check, storage
+from ..base import check
 from ..base.arrays import Floats
-from ..base.errors import FileProblem, Interrupted, InvalidInput
+from ..base.errors import Interrupted, InvalidInput
 from ..base.session import Report, progress_bar
-from . import description
 from .dynamics import solve_many
+from .rate_sweep import RateSweep, last_success
 from .setting import LinearNetwork, LinearTask
 from .simulation import simulate
 from .sweep import EXPLODED
 
-KIND = storage.Kind("learning-rate sweep", ("networks", "task"))
-
-TRANSFERS = 2.0
-"""Optimal rates that stay within this factor transfer."""
-
-SETTLES, SETTLED = 1.25, 1.4
-"""Optimal rates that move by less than this per doubling at the large end, or less than that to infinity, settle."""
-
 _LAZY_WIDTH = 1e8
 """Stands for infinity in the parameterisation "ntk", where gamma_0 = gamma / sqrt(nu) must not be 0."""
 
-_ZERO = 1e-14
-"""Losses below this fraction of the first one are rounding errors."""
-
-
-@dataclass(frozen=True, eq=False)
-class RateSweep:
-    """Test losses at the end of training over learning rates, for several networks.
-
-    `data` has the variable `loss` (network, rate), NaN where training diverges, and `<loss>_error` if networks were
-    simulated; the coordinate of `network` is its width or depth.
-    """
-
-    data: xr.Dataset
-    networks: tuple[LinearNetwork, ...]
-    task: LinearTask
-    over: str
-    """"width" or "depth"."""
-
-    @property
-    def rates(self) -> Float[Floats, " r"]:
-        """The learning rates."""
-        return np.asarray(self.data["rate"].values)
-
-    @property
-    def values(self) -> Float[Floats, " n"]:
-        """Widths or depths."""
-        return np.asarray(self.data[self.over].values)
-
-    @property
-    def optimal(self) -> Float[Floats, " n"]:
-        """The best rate of every network: the minimum of a parabola through the best three in log rate and log loss.
-
-        Of losses that are zero but for rounding, the middle.
-        """
-        start = self.data["initial_loss"].values
-        return np.array([_minimum(self.rates, row, s) for row, s in zip(self.data["loss"].values, start, strict=True)])
-
-    @property
-    def largest(self) -> Float[Floats, " n"]:
-        """The largest rate above the best one up to which the loss ends below that at the start; NaN if none does."""
-        start = self.data["initial_loss"].values[:, None]
-        losses = self.data["loss"].values
-        ends = [_last_success(row, row < limit) for row, limit in zip(losses, start, strict=True)]
-        return np.array([self.rates[end] if end >= 0 else np.nan for end in ends])
-
-    @property
-    def at_edge(self) -> NDArray[np.bool_]:
-        """Whether the best rate is the first or last one: then it is not known."""
-        best = [_best(row) for row in self.data["loss"].values]
-        return np.isin(best, (0, len(self.rates) - 1))
-
-    @property
-    def spread(self) -> float:
-        """Largest over smallest optimal rate."""
-        return float(self.optimal.max() / self.optimal.min())
-
-    @property
-    def drift(self) -> float:
-        """By what factor the optimal rate moves at the large end: to infinity if it is there, else per doubling."""
-        if len(self.values) < 2:
-            return math.nan
-        (one, two), (low, high) = self.values[-2:], self.optimal[-2:]
-        doublings = 1.0 if math.isinf(two) else math.log2(two / one)
-        return float(math.exp(abs(math.log(high / low)) / doublings))
-
-    @property
-    def verdict(self) -> str:
-        """Whether the optimal rate transfers, in words."""
-        ends = f"{self.over} {self.values[0]:g} to {self.values[-1]:g}"
-        if self.at_edge.any():
-            return f"cannot tell: some optimal rates lie beyond those searched, {self.rates[0]:g} to {self.rates[-1]:g}"
-        moved = f"the optimal rate spreads by a factor {self.spread:.2f} from {ends}"
-        if self.spread < TRANSFERS:
-            return f"it transfers: {moved}"
-        endless = math.isinf(self.values[-1])
-        rest = f"{self.drift:.2f} " + (f"beyond {self.values[-2]:g}" if endless else "per doubling at the end")
-        if self.drift < (SETTLED if endless else SETTLES):
-            return f"it settles: {moved}, but by {rest}"
-        return f"it does not transfer: {moved}, still by {rest}"
-
-    def save(self, path: str | Path) -> None:
-        """Write everything to one NetCDF file, atomically."""
-        texts = {"networks": description.of_networks(self.networks), "task": description.of_task(self.task)}
-        storage.write(Path(path), self.data, texts, KIND)
-
-    @classmethod
-    def load(cls, path: str | Path) -> RateSweep:
-        """Read a file written by `save`."""
-        data, texts = storage.read(Path(path), KIND)
-        with description.understanding(path):
-            networks, task = description.networks(texts["networks"]), description.task(texts["task"])
-        over = next((str(name) for name in data.sizes if name != "rate"), "")
-        whole = {"loss", "initial_loss", "rate", over} <= set(data.variables) and over in ("width", "depth")
-        if not whole or data["loss"].dims != (over, "rate") or len(networks) != data.sizes[over]:
-            raise FileProblem(f"{path} is damaged: losses and networks do not belong together")
-        return cls(data, networks, task, over)
+_ENOUGH = 100
+"""Steps that resolve the edge of stability well enough for advice."""
 
 
 def lr_sweep(
@@ -208,7 +104,8 @@ def simulated_sweep(
             report(i * len(grid) + j + 1, loss.size, ends[0])
     found = _sweep(loss, error, start, grid, networks, task, over, values)
     if stopped is not None:
-        raise Interrupted(f"interrupted at {over} {values[i]:g}, rate {grid[j]:.3g}", found)
+        message = f"interrupted at {over} {values[i]:g}, rate {grid[j]:.3g}"
+        raise Interrupted(message, replace(found, data=found.data.assign_attrs(status="interrupted", message=message)))
     return found
 
 
@@ -250,6 +147,16 @@ def largest_stable_rate(
         return _edge(ends, least, most, check.number("precision", precision, above=0.0))
 
 
+def remedy(network: LinearNetwork, task: LinearTask, rate: float, steps: int) -> str:
+    """The largest rate that works in as many steps, but a hundred at most, for training that diverges at `rate`."""
+    steps = min(steps, _ENOUGH)
+    try:
+        limit = largest_stable_rate(network, task, steps, low=1e-4 * rate, high=rate)
+    except InvalidInput:
+        return f"a rate far below {rate:g} may help"
+    return f"the largest rate that works in {steps} steps is {limit:.3g}"
+
+
 def _edge(
     ends: Callable[[Floats], tuple[Floats, NDArray[np.bool_]]], low: float, high: float, precision: float
 ) -> float:
@@ -257,7 +164,7 @@ def _edge(
     count = 24
     while True:
         rates = np.geomspace(low, high, count)
-        last = _last_success(*ends(rates))
+        last = last_success(*ends(rates))
         if last < 0:
             raise InvalidInput(
                 f"low = {low:g}, high = {high:g}: training fails at all rates between; use a smaller low, a larger "
@@ -268,15 +175,6 @@ def _edge(
         low, high, count = float(rates[last]), float(rates[last + 1]), 9
         if high / low - 1 < precision:
             return math.sqrt(low * high)
-
-
-def _last_success(losses: Floats, works: NDArray[np.bool_]) -> int:
-    """Index of the last success in an unbroken series of them from the best one on; -1 if there is none."""
-    if not works.any():
-        return -1
-    best = int(np.nanargmin(np.where(works, losses, np.nan)))
-    failures = np.nonzero(~works[best:])[0]
-    return best + int(failures[0]) - 1 if len(failures) else len(works) - 1
 
 
 def _varied(
@@ -326,21 +224,4 @@ def _sweep(
     variables = {"loss": (axes, loss), "initial_loss": ((over,), start)}
     if error is not None:
         variables["loss_error"] = (axes, error)
-    return RateSweep(xr.Dataset(variables, coords={over: values, "rate": rates}), networks, task, over)
-
-
-def _best(losses: Floats) -> int:
-    return int(np.nanargmin(losses)) if np.isfinite(losses).any() else 0
-
-
-def _minimum(rates: Floats, losses: Floats, start: float) -> float:
-    """Where the parabola through the best point and its neighbours, in logarithms, is lowest."""
-    zero = np.nonzero(losses < _ZERO * start)[0]
-    if len(zero):
-        return math.sqrt(rates[zero[0]] * rates[zero[-1]])
-    best = _best(losses)
-    if best in (0, len(rates) - 1) or not np.isfinite(losses[best - 1 : best + 2]).all():
-        return float(rates[best])
-    x, y = np.log(rates[best - 1 : best + 2]), np.log(losses[best - 1 : best + 2])
-    second, first, _ = np.polyfit(x - x[1], y, 2)
-    return float(rates[best] * math.exp(float(np.clip(-first / (2 * second), x[0] - x[1], x[2] - x[1]))))
+    return RateSweep(xr.Dataset(variables, coords={over: values, "rate": rates}), networks, task)

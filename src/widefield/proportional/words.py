@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import xarray as xr
 
-from ..base.errors import InvalidInput
-from .result import Dynamics
-from .transfer import largest_stable_rate
+from .setting import LinearNetwork, LinearTask
 
 ADVICE = {
     "bias": "bias: the target is not learned yet, and more steps would help",
@@ -14,22 +13,27 @@ ADVICE = {
     "data_variance": "variance over data sets: more data would do better",
 }
 
-_ENOUGH = 100
-"""Steps that resolve the edge of stability well enough for advice."""
-
 _LOWER = 0.99
 """A test loss that was lower than at the end by this factor is worth going back to."""
 
 
-def interpretation(dynamics: Dynamics) -> str:
-    """Which part of the test loss is largest at the end, what would help, and whether training went on for too long."""
-    if dynamics.diverged is not None:
-        return f"training diverges: the loss has exploded at step {dynamics.diverged}"
-    test, errors = dynamics.test_loss, dynamics.data.get("test_loss_error")
+def exploded(step: int) -> str:
+    """How a run ended whose loss grew beyond all bounds."""
+    return f"the loss has exploded at step {step}"
+
+
+def interpretation(data: xr.Dataset) -> str:
+    """Which part of the test loss is largest at the end, what would help, and whether training went on for too long.
+
+    Empty for real networks, which do not split the loss.
+    """
+    if not set(ADVICE) <= set(data.variables):
+        return ""
+    test, errors = data["test_loss"].values, data.get("test_loss_error")
     if errors is not None and test[-1] <= errors[-1]:
         return f"the test loss at the end is below what extrapolation can tell, {float(errors[-1]):.1g}"
-    parts = {name: float(dynamics.data[name][-1]) for name in ADVICE}
-    name, noise = max(parts, key=lambda part: parts[part]), float(dynamics.data["noise"])
+    parts = {name: float(data[name][-1]) for name in ADVICE}
+    name, noise = max(parts, key=lambda part: parts[part]), float(data["noise"])
     share = parts[name] / max(test[-1] - noise, parts[name], 1e-300)
     said = f"at the end {share:.0%} of the test loss is {ADVICE[name]}"
     if noise:
@@ -38,16 +42,30 @@ def interpretation(dynamics: Dynamics) -> str:
         )
     best = int(np.argmin(test))
     if test[best] < _LOWER * test[-1]:
-        time = float(dynamics.data["time"][best])
+        time = float(data["time"][best])
         said += f"; it was lowest at time {time:.3g}, {test[best]:.4g}: stop there"
     return said
 
 
-def remedy(dynamics: Dynamics, rate: float, steps: int) -> str:
-    """The largest rate that works in as many steps, but a hundred at most, for a run that diverges at `rate`."""
-    network, task, steps = dynamics.network, dynamics.task, min(steps, _ENOUGH)
-    try:
-        limit = largest_stable_rate(network, task, steps, low=1e-4 * rate, high=rate)
-    except InvalidInput:
-        return f"a rate far below {rate:g} may help"
-    return f"the largest rate that works in {steps} steps is {limit:.3g}"
+def of_network(network: LinearNetwork) -> str:
+    """A network in a line."""
+    widths = network.width if isinstance(network.width, tuple) else (network.width,)
+    said = [f"{network.hidden_layers:g} hidden layers", f"width {', '.join(f'{width:g}' for width in widths)}"]
+    said += [f"richness {network.richness:g}", network.parameterisation]
+    if network.branch is not None:
+        said.append(f"branches times {network.branch:g}" + (" / sqrt(L)" if network.depth_scaled else ""))
+    return ", ".join([*said, *(["centred"] if network.centred else [])])
+
+
+def of_task(task: LinearTask) -> str:
+    """A task in a line."""
+    said = ["gradient of the population"]
+    if np.isfinite(task.samples):
+        said = [f"{task.samples:g} samples"]
+    if task.online:
+        said = [f"{task.batch:g} fresh samples in every step"]
+    if task.spectrum is None:
+        said[0] += "" if said[0].startswith("gradient") else " (sizes over the dimension)"
+    else:
+        said.append(f"{task.spectrum.multiplicities.sum():g} modes")
+    return ", ".join([*said, *([f"noise {task.noise:g}"] if task.noise else [])])

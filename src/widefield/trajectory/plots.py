@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -114,10 +114,11 @@ def against_width(
     return axes
 
 
-def compare(*trajectories: Trajectory) -> Figure:
+def compare(*trajectories: Trajectory, known: Mapping[str, Mapping[Trajectory, xr.DataArray]] | None = None) -> Figure:
     """Several answers to one problem side by side: loss curves, and the last layer's final feature kernels.
 
-    If networks are among them, also how far the others are from these networks, over time.
+    If networks are among them, also how far the others are from these networks, over time; `known` holds these
+    distances if they were computed before.
     """
     if not trajectories:
         raise InvalidInput("compare needs at least one trajectory")
@@ -137,7 +138,7 @@ def compare(*trajectories: Trajectory) -> Figure:
         panels[0].get_legend().remove()
         for name, axes in zip(names, panels[1:], strict=True):
             assert networks is not None
-            distances([t for t in trajectories if t is not networks], networks, name, axes)
+            distances([t for t in trajectories if t is not networks], networks, name, axes, known=known)
         shared = dict(zip(*reversed(panels[0].get_legend_handles_labels()), strict=True))
         shared |= {
             label: h for h, label in zip(*panels[-1].get_legend_handles_labels(), strict=True) if "error" in label
@@ -159,7 +160,14 @@ def compare(*trajectories: Trajectory) -> Figure:
 _DISTANCES = {"outputs": "outputs", "feature_kernel": "feature kernel, last layer", "ntk": "neural tangent kernel"}
 
 
-def distances(theories: Sequence[Trajectory], networks: Trajectory, name: str, axes: Axes | None = None) -> Axes:
+def distances(
+    theories: Sequence[Trajectory],
+    networks: Trajectory,
+    name: str,
+    axes: Axes | None = None,
+    *,
+    known: Mapping[str, Mapping[Trajectory, xr.DataArray]] | None = None,
+) -> Axes:
     """Distance of theories from the mean over networks, with what the number of networks leaves uncertain."""
     from .distances import distance, uncertainty
 
@@ -167,7 +175,7 @@ def distances(theories: Sequence[Trajectory], networks: Trajectory, name: str, a
     colours = iter(COLOURS[1:] + COLOURS[:1])
     for theory in theories:
         if name in theory.data:
-            found = distance(theory, networks, name)
+            found = distance(theory, networks, name) if known is None else known[name][theory]
             axes.plot(found["time"], np.maximum(found, 1e-6), color=next(colours), label=theory.label)
     floor = uncertainty(networks, name)
     if np.all(np.isfinite(floor)):

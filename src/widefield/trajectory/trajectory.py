@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, ClassVar
 
 import numpy as np
-import tomli_w
 import xarray as xr
 
-from ..base import storage
-from ..base.errors import FileProblem, InvalidInput, UnknownName
+from ..base.errors import InvalidInput, UnknownName
+from ..base.result import Result
 from ..problem.problem import Problem
 from ..problem.theory import Theory
 from . import metrics, two_time
 
-if TYPE_CHECKING:
-    pass
-
 
 @dataclass(frozen=True, eq=False)
-class Trajectory:
+class Trajectory(
+    Result, kind="trajectory", asked={"problem": Problem, "theory": Theory}, figure="widefield.trajectory.plots:summary"
+):
     """The answer of a theory to a problem.
 
     `data` is an xarray dataset with the dimensions `time` (sum of learning rates; `step` counts), `layer` (1 .. L),
@@ -45,48 +41,36 @@ class Trajectory:
     gives the standard deviation over networks as `<name>_deviation`.
     """
 
-    data: xr.Dataset
+    what_is_kept: ClassVar[str] = "variable (see also `Record`, which says what is kept)"
+
     problem: Problem
     theory: Theory
 
     @property
-    def status(self) -> str:
-        """ "complete", "diverged" or "interrupted"."""
-        return str(self.data.attrs["status"])
-
-    @property
     def message(self) -> str:
-        """Why a run ended early; empty if it did not."""
-        return str(self.data.attrs["message"])
+        """Why a run ended early, or how far it is from the tolerance; empty if it is complete."""
+        stated, numbers = super().message, self.statistics
+        if stated or self.status != "not accurate":
+            return stated
+        if "change" in numbers:
+            return f"the tolerance was not reached: kernels still change by {numbers['change']:.2g}"
+        error = math.hypot(numbers.get("accuracy", math.nan), numbers.get("bias", 0.0))
+        return f"the tolerance was not reached: the relative error is about {error:.2g}"
 
     @property
     def label(self) -> str:
         """A few words for legends and tables."""
         return self.theory.label
 
-    def variable(self, name: str) -> xr.DataArray:
-        """A variable of `data`, or an error that names those that there are."""
-        if name not in self.data:
-            known = [str(v) for v in self.data.data_vars]
-            raise UnknownName("variable (see also `Record`, which says what is kept)", name, known)
-        return self.data[name]
-
-    def mean(self, name: str) -> xr.DataArray:
-        """Mean over seeds."""
-        value = self.variable(name)
-        return value.mean("seed") if "seed" in value.dims else value
-
-    def standard_error(self, name: str) -> xr.DataArray:
-        """Standard error of `mean`; NaN where there is one seed only and so no estimate."""
-        value = self.variable(name)
-        if f"{name}_error" in self.data:
-            return self.data[f"{name}_error"]
-        if "seed" not in value.dims:
-            return value * 0.0
-        if value.sizes["seed"] == 1:
-            return value.isel(seed=0, drop=True) * np.nan
-        spread: xr.DataArray = value.std("seed", ddof=1)
-        return spread / math.sqrt(value.sizes["seed"])
+    @property
+    def heading(self) -> str:
+        """What was asked, in a line."""
+        problem, network, samples = self.problem, self.problem.network, self.problem.samples
+        return (
+            f"{self.label}: {network.hidden_layers} hidden layers, {network.activation}, richness {network.richness:g};"
+            f" {samples.samples} samples of dimension {samples.dimension}; {problem.rule.kind}; "
+            f"{problem.optimiser.steps} steps"
+        )
 
     def target_alignment(self, name: str = "ntk") -> xr.DataArray:
         """A(K, y y^T) = y^T K y / (|K| |y|^2) of a kernel with the targets."""
@@ -166,18 +150,26 @@ class Trajectory:
         """
         return two_time.kernel(self.data, name, layer, t, s)
 
-    def save(self, path: str | Path) -> None:
-        """Write everything to one NetCDF file, atomically."""
-        texts = {"problem": self.problem.to_toml(), "theory": tomli_w.dumps(self.theory.to_table())}
-        storage.write(Path(path), self.data, texts)
+    def table(self) -> Any:
+        """Losses, and alignment of the last layer's kernels with the targets, at some times."""
+        from ..base import tables
 
-    @classmethod
-    def load(cls, path: str | Path) -> Trajectory:
-        """Read a file written by `save`."""
-        data, texts = storage.read(Path(path))
-        try:
-            problem = Problem.from_table(tomllib.loads(texts["problem"]))
-            theory = Theory.from_table(tomllib.loads(texts["theory"]))
-        except (InvalidInput, tomllib.TOMLDecodeError) as error:
-            raise FileProblem(f"{path} describes a problem that cannot be understood: {error}") from error
-        return cls(data, problem, theory)
+        names = [name for name in ("loss", "test_loss") if name in self.data]
+        kernels = [name for name in ("feature_kernel", "ntk") if name in self.data]
+        headings = ("step", "time", *names, *(f"{name} alignment" for name in kernels))
+        made = tables.table([heading.replace("_", " ") for heading in headings])
+        chosen = tables.rows(self.data.sizes["time"], 11)
+        data = self.data.isel(time=chosen)
+        losses = [self.mean(name).isel(time=chosen).values for name in names]
+        aligned = [_last_layer(metrics.target_alignment(data[name], data["targets"])).values for name in kernels]
+        for row in range(len(chosen)):
+            cells = [str(int(data["step"][row])), f"{float(data['time'][row]):.4g}"]
+            cells += [f"{loss[row]:.4g}" for loss in losses]
+            made.add_row(*cells, *(f"{alignment[row]:.4f}" for alignment in aligned))
+        return made
+
+
+def _last_layer(value: xr.DataArray) -> xr.DataArray:
+    """Of the mean over seeds."""
+    value = value.mean("seed") if "seed" in value.dims else value
+    return value.isel(layer=-1) if "layer" in value.dims else value

@@ -1,0 +1,56 @@
+"""Files opened without knowing what is in them: answers by their mark, problems by their network."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+from ..base import storage
+from ..base.errors import FileProblem, InvalidInput, UnknownName
+from ..base.result import Result
+from ..problem.network import MLP
+from ..problem.problem import Problem
+from ..problem.question import Question, read_table
+
+ROOMS = {
+    "trajectory": ("trajectory.trajectory", "Trajectory"),
+    "solution of the proportional limit": ("proportional.result", "Dynamics"),
+    "learning-rate sweep": ("proportional.rate_sweep", "RateSweep"),
+    "flow through the layers": ("effective.vertex_flow", "Flow"),
+    "check of a flow": ("effective.agreement", "Check"),
+}
+"""Which class of which module a mark stands for."""
+
+_LINEAR = "deep-linear"
+
+
+def load(path: str | Path) -> Result:
+    """Open any file that a `save` of this package wrote: a `Trajectory`, a `proportional.Dynamics` or `RateSweep`, an
+    `effective.Flow` or a check of one.
+    """
+    found = storage.kind_of(Path(path))
+    if not found:
+        raise FileProblem(f"{path} is a NetCDF file, but was not saved by widefield")
+    if found not in ROOMS:
+        raise FileProblem(f"{path} holds a {found}, which this widefield does not know: please upgrade")
+    if found == "trajectory":
+        importlib.import_module("widefield.theories")  # whose settings the file describes
+    module, name = ROOMS[found]
+    kind: type[Result] = getattr(importlib.import_module(f"widefield.{module}"), name)
+    return kind.load(path)
+
+
+def read_problem(source: str | Path) -> Question:
+    """A problem from a TOML file or TOML text: a `Problem`, or a `LinearProblem` if its network is "deep-linear"."""
+    table = read_table(source)
+    network = table.get("network")
+    if not isinstance(network, dict):
+        raise InvalidInput("a problem needs a section [network]")
+    kind = network.get("kind", _LINEAR if "task" in table else MLP.kind)
+    if kind == _LINEAR:
+        from ..proportional.problem import LinearProblem
+
+        return LinearProblem.from_table(table)
+    if not isinstance(kind, str) or kind not in MLP.members:
+        raise UnknownName("kind of network", kind, (*MLP.members, _LINEAR))
+    return Problem.from_table(table)

@@ -1,0 +1,117 @@
+"""Files and TOML as 0.1.0 wrote them are read as they were, and written again without loss."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy import array, inf  # for the representations of 0.1.0
+
+import widefield as wf
+from problems import assert_same_data
+from widefield.asking.loading import read_problem
+from widefield.data import DataSource
+from widefield.proportional import Dynamics, LinearNetwork, LinearTask, RateSweep, Spectrum
+
+FOLDER = Path(__file__).parents[1] / "files" / "0.1.0"
+EXPECTED = json.loads((FOLDER / "expected.json").read_text())
+NAMES = {"array": array, "inf": inf, "LinearNetwork": LinearNetwork, "LinearTask": LinearTask, "Spectrum": Spectrum}
+TRAJECTORIES = [name for name, kept in EXPECTED.items() if "theory" in kept]
+DYNAMICS = sorted(path.stem for path in FOLDER.glob("proportional*.nc"))
+SWEEPS = sorted(path.stem for path in FOLDER.glob("sweep*.nc"))
+TOML = sorted(path.name for path in (FOLDER / "toml").glob("*.toml"))
+
+
+def saved_again(result, path):
+    """Loaded from what it was saved to."""
+    result.save(path)
+    again = wf.load(path)
+    assert type(again) is type(result)
+    assert_same_data(result.data.drop_attrs(deep=False), again.data.drop_attrs(deep=False))
+    kept = {name: value for name, value in result.data.attrs.items() if name != "widefield"}  # the version that wrote
+    assert kept.items() <= again.data.attrs.items()
+    return again
+
+
+def test_every_file_is_read_here():
+    assert len(TRAJECTORIES) == 9
+    stems = {path.stem for path in FOLDER.glob("*.nc")}
+    assert stems == {*TRAJECTORIES, *DYNAMICS, *SWEEPS}
+    assert {name for name in EXPECTED if name.endswith(".toml")} | {"cifar.toml"} == set(TOML)
+
+
+@pytest.mark.parametrize("name", TRAJECTORIES)
+def test_trajectories(name, tmp_path):
+    found, kept = wf.load(FOLDER / f"{name}.nc"), EXPECTED[name]
+    assert isinstance(found, wf.Trajectory)
+    assert found.label == kept["label"]
+    assert found.data.attrs["status"] == kept["status"]
+    assert found.status == ("not accurate" if found.data.attrs.get("converged", 1) == 0 else kept["status"])
+    np.testing.assert_array_equal(np.ravel(found.mean("loss")), np.ravel(kept["loss"]))
+    assert sorted(map(str, found.data.variables)) == kept["variables"]
+    assert found.problem.to_table() == tomllib.loads(kept["problem"])
+    assert kept["theory"].items() <= found.theory.to_table().items()
+    again = saved_again(found, tmp_path / "again.nc")
+    assert (again.problem, again.theory) == (found.problem, found.theory)
+
+
+def test_a_tolerance_that_was_not_reached_is_told():
+    found = wf.load(FOLDER / "alternating-monte-carlo.nc")
+    assert found.statistics["converged"] == 0
+    assert found.status == "not accurate"
+    assert f"kernels still change by {found.statistics['change']:.2g}" in found.message
+    assert "not accurate" in str(found)
+
+
+def described(text):
+    """What the representation of 0.1.0 says."""
+    return eval(text, {"__builtins__": {}}, NAMES)
+
+
+@pytest.mark.parametrize("name", DYNAMICS)
+def test_solutions_of_the_proportional_limit(name, tmp_path):
+    found, kept = wf.load(FOLDER / f"{name}.nc"), EXPECTED[name]
+    assert isinstance(found, Dynamics)
+    if "diverged" in kept:
+        assert (found.diverged, found.status) == (kept["diverged"], "diverged")
+    else:
+        assert (found.diverged, found.status, found.message) == (None, "complete", "")
+        np.testing.assert_array_equal(found.test_loss, kept["test_loss"])
+        assert sorted(map(str, found.data.variables)) == kept["variables"]
+        assert found.network == described(kept["network"])
+        told = described(kept["task"])
+        if told.spectrum is None:
+            assert found.task == told
+        else:  # eight digits are printed
+            np.testing.assert_allclose(found.task.spectrum.target, told.spectrum.target, rtol=1e-7)
+            np.testing.assert_allclose(found.task.spectrum.eigenvalues, told.spectrum.eigenvalues, rtol=1e-7)
+    again = saved_again(found, tmp_path / "again.nc")
+    assert (again.network, again.task) == (found.network, found.task)
+
+
+@pytest.mark.parametrize("name", SWEEPS)
+def test_learning_rate_sweeps(name, tmp_path):
+    found, kept = wf.load(FOLDER / f"{name}.nc"), EXPECTED[name]
+    assert isinstance(found, RateSweep)
+    np.testing.assert_array_equal(found.data["loss"], kept["loss"])
+    assert found.networks == tuple(map(described, kept["networks"]))
+    assert (found.over, found.verdict) == (kept["over"], kept["verdict"])
+    again = saved_again(found, tmp_path / "again.nc")
+    assert (again.networks, again.task, again.verdict) == (found.networks, found.task, found.verdict)
+
+
+@pytest.mark.parametrize("name", [name for name in TOML if name in EXPECTED])
+def test_problems(name):
+    path, kept = FOLDER / "toml" / name, EXPECTED[name]
+    problem = wf.Problem.from_toml(path)
+    assert repr(problem) == kept["repr"]
+    np.testing.assert_array_equal(np.ravel(problem.samples.y), kept["y"])
+    assert read_problem(path) == problem == wf.Problem.from_toml(problem.to_toml())
+
+
+def test_data_that_are_not_on_every_machine():
+    table = tomllib.loads((FOLDER / "toml" / "cifar.toml").read_text())
+    source = DataSource.from_table(table)
+    assert (source.kind, source.classes) == ("cifar10", (0, 1))
+    assert source.to_table() == table
