@@ -15,7 +15,7 @@ import pytest
 # Shapes are checked from here on. pytest's option of jaxtyping does not reach the workers of pytest-xdist.
 jaxtyping.install_import_hook("widefield", "shape_checks.checked")
 
-import widefield as wf
+import widefield as wf  # noqa: E402
 
 mpl.use("Agg")
 jax.config.update("jax_numpy_dtype_promotion", "strict")

@@ -9,7 +9,7 @@ import inspect
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from types import UnionType
-from typing import Any, Self, Union, get_args, get_origin
+from typing import Self, Union, get_args, get_origin
 
 from beartype import BeartypeConf
 from beartype.door import is_bearable

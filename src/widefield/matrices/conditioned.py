@@ -198,9 +198,7 @@ class Conditioned(Substrate):
         image = composed(answer, matrix, coordinates @ matrix.value.core.T, matrix.left, transposed=False)
         return image.reshape(*vectors.shape[:-1], -1), substrate
 
-    def apply_transpose(
-        self, name: str, vectors: Float[Array, "*rows m"]
-    ) -> tuple[Float[Array, "*rows n"], Self]:
+    def apply_transpose(self, name: str, vectors: Float[Array, "*rows m"]) -> tuple[Float[Array, "*rows n"], Self]:
         """W^T u / sqrt(n_t) for every row u."""
         rows = vectors.reshape(-1, vectors.shape[-1])
         for known, partner, correlation in self.partners:
@@ -214,9 +212,7 @@ class Conditioned(Substrate):
         image = composed(answer, matrix, learned, matrix.right, transposed=True)
         return image.reshape(*vectors.shape[:-1], -1), substrate
 
-    def initial_transpose(
-        self, name: str, vectors: Float[Array, "*rows m"]
-    ) -> tuple[Float[Array, "*rows n"], Self]:
+    def initial_transpose(self, name: str, vectors: Float[Array, "*rows m"]) -> tuple[Float[Array, "*rows n"], Self]:
         """W(0)^T u / sqrt(n_t) for every row u."""
         rows, weight = vectors.reshape(-1, vectors.shape[-1]), self.matrices[name].value.weight
         answer, substrate = self._ask(name, jnp.zeros_like(weight).at[0].set(1.0), rows, transposed=True)

@@ -31,9 +31,7 @@ class Decoupled(Conditioned):
         fresh = Conditioned.with_matrix(self, f"{name} fresh", other.source, other.target, scale)
         return fresh._with(partners=(*self.partners, (name, _backward(partner), correlation)))
 
-    def apply_transpose(
-        self, name: str, vectors: Float[Array, "*rows m"]
-    ) -> tuple[Float[Array, "*rows n"], Self]:
+    def apply_transpose(self, name: str, vectors: Float[Array, "*rows m"]) -> tuple[Float[Array, "*rows n"], Self]:
         """W^T u / sqrt(n_t): the initial part from the copy, and what was learned."""
         if name not in self.matrices:
             return super().apply_transpose(name, vectors)
@@ -44,9 +42,7 @@ class Decoupled(Conditioned):
         image = composed(answer, substrate.matrices[copy], None, None, transposed=True)
         return (image + learned @ matrix.right_span.rows).reshape(*vectors.shape[:-1], -1), substrate
 
-    def initial_transpose(
-        self, name: str, vectors: Float[Array, "*rows m"]
-    ) -> tuple[Float[Array, "*rows n"], Self]:
+    def initial_transpose(self, name: str, vectors: Float[Array, "*rows m"]) -> tuple[Float[Array, "*rows n"], Self]:
         """There is nothing to be learned from it."""
         raise InvalidInput("record.responses = true: gradient independence sets all response functions to zero")
 

@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float, Int
 from ..base.errors import InvalidInput
 
 
-def inner(a: Float[Array, "*rows n"], b: Float[Array, "*cols n"]) -> Float[Array, "..."]:
+def inner(a: Float[Array, "*rows n"], b: Float[Array, "*cols n"]) -> Float[Array, ...]:
     """<a, b> = (1/n) sum_i a_i b_i for every pair of vectors over one population; (*rows, *cols)."""
     return jnp.tensordot(a, b, axes=(-1, -1)) / a.shape[-1]
 
@@ -46,9 +46,7 @@ class Substrate(eqx.Module):
         """Independent standard normal vectors over a population; another set for every `step` if one is given."""
 
     @abstractmethod
-    def with_matrix(
-        self, name: str, source: int, target: int, scale: float, *, adjoint: bool, shakes: int
-    ) -> Self:
+    def with_matrix(self, name: str, source: int, target: int, scale: float, *, adjoint: bool, shakes: int) -> Self:
         """Add a matrix between two populations with entries N(0, scale^2).
 
         `adjoint` promises that the left vectors of a direction have been given to `apply_transpose` before;
@@ -85,9 +83,7 @@ class Substrate(eqx.Module):
         del other
         return self
 
-    def initial_transpose(
-        self, name: str, vectors: Float[Array, "*rows m"]
-    ) -> tuple[Float[Array, "*rows n"], Self]:
+    def initial_transpose(self, name: str, vectors: Float[Array, "*rows m"]) -> tuple[Float[Array, "*rows n"], Self]:
         """W(0)^T u / sqrt(n_t) for every row u."""
         raise InvalidInput("record.responses: response functions are known at infinite width only; use InfiniteWidth")
 
@@ -122,7 +118,7 @@ class OuterProducts(eqx.Module):
     strength: Float[Array, ""]
 
 
-Weights = dict[str, Float[Array, "rows _"]]
+Weights = dict[str, Float[Array, "_ _"]]
 """Named vectors over populations that a program keeps beside its substrate: input weights, readout, biases."""
 
 Gradients = tuple[Float[Array, "p k _"], ...]
