@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float, Int
 from ..base.errors import InvalidInput
 
 
-def inner(a: Float[Array, "*rows n"], b: Float[Array, "*cols n"]) -> Float[Array, ...]:
+def inner(a: Float[Array, "*rows n"], b: Float[Array, "*cols n"]) -> Float[Array, "..."]:
     """<a, b> = (1/n) sum_i a_i b_i for every pair of vectors over one population; (*rows, *cols)."""
     return jnp.tensordot(a, b, axes=(-1, -1)) / a.shape[-1]
 

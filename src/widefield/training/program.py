@@ -120,7 +120,7 @@ class Program(eqx.Module):
         state, loss = self.optimiser.step(lambda state: self.gradient(state, rows), state, rate)
         return (self._shaken(state, number) if self.optimiser.shakes else state), loss
 
-    def exploded(self, loss: Float[Array, ...]) -> Bool[Array, ...]:
+    def exploded(self, loss: Float[Array, "..."]) -> Bool[Array, "..."]:
         """Whether a loss is beyond all hope: 1e12 times that of an output of zero, or not a number."""
         nothing = self.loss.total(jnp.zeros_like(self.targets), self.targets)
         return ~(loss < HOPELESS * (1 + nothing))
