@@ -158,7 +158,7 @@ class Conditioned(Substrate):
 
     def gaussian(
         self, name: str, population: int, count: int, step: Array | None = None
-    ) -> tuple[Float[Array, "count n"], Self]:
+    ) -> tuple[Float[Array, "{count} n"], Self]:
         """Standard normal vectors over a population, orthogonal to all earlier ones."""
         if step is None and name in self.sources:
             return self.sources[name], self

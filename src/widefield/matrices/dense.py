@@ -29,7 +29,7 @@ class Dense(Substrate):
 
     def gaussian(
         self, name: str, population: int, count: int, step: Array | None = None
-    ) -> tuple[Float[Array, "count n"], Self]:
+    ) -> tuple[Float[Array, "{count} n"], Self]:
         """Independent standard normal vectors over a population; another set for every `step` if one is given."""
         return self._draw(name, (count, self.sizes[population]), step), self
 

@@ -42,7 +42,7 @@ class Substrate(eqx.Module):
     @abstractmethod
     def gaussian(
         self, name: str, population: int, count: int, step: Array | None = None
-    ) -> tuple[Float[Array, "count n"], Self]:
+    ) -> tuple[Float[Array, "{count} n"], Self]:
         """Independent standard normal vectors over a population; another set for every `step` if one is given."""
 
     @abstractmethod
