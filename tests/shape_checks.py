@@ -26,23 +26,32 @@ class WrongArray(TypeError):
 
 
 def checked(function):
-    """The function, with its array annotations checked when it is called."""
+    """A function that checks its arrays: jaxtyping makes one for the arguments, and one that returns the result."""
     hints = {name: hint for name, hint in function.__annotations__.items() if holds_array(hint)}
     checked_names[function.__module__, function.__qualname__] |= hints.keys()
-    if not hints:
-        return function
+    if "return" in hints:
+        return _with_result(function, hints["return"])
+    return _with_arguments(function, hints) if hints else function
+
+
+def _with_arguments(function, hints):
     signature = inspect.signature(function)
-    variadic = {name for name, p in signature.parameters.items() if p.kind is p.VAR_POSITIONAL}
+    many = {name for name, parameter in signature.parameters.items() if parameter.kind is parameter.VAR_POSITIONAL}
 
     def call(*args, **kwargs):
-        given = signature.bind(*args, **kwargs).arguments
-        result = function(*args, **kwargs)
-        for name, hint in hints.items():
-            values = given.get(name, ()) if name in variadic else (given[name],) if name in given else ()
-            if name == "return":
-                values = (result,)
-            if not all(fits(value, hint) for value in values):
+        for name, value in signature.bind(*args, **kwargs).arguments.items():
+            values = value if name in many else (value,)
+            if name in hints and not all(fits(value, hints[name]) for value in values):
                 raise WrongArray(name)
+
+    return call
+
+
+def _with_result(function, hint):
+    def call(*args, **kwargs):
+        result = function(*args, **kwargs)
+        if not fits(result, hint):
+            raise WrongArray("return")
         return result
 
     return call
