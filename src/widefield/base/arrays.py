@@ -1,6 +1,6 @@
 """Names of kinds of NumPy arrays. Shapes are written with jaxtyping: `Float[Floats, "samples outputs"]`.
 
-Tests check all that is written so. What users give in shapes of their own has none: `ArrayLike`, or `Floats` for a field
+Tests check all that is written so. What users give has no shape yet: `ArrayLike`, or `Floats` for a field
 that `__post_init__` checks and converts.
 """
 
