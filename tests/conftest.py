@@ -8,10 +8,14 @@ os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 import hypothesis
 import jax
+import jaxtyping
 import matplotlib as mpl
 import pytest
 
-import widefield as wf
+# Shapes are checked from here on. pytest's option of jaxtyping does not reach the workers of pytest-xdist.
+jaxtyping.install_import_hook("widefield", "shape_checks.checked")
+
+import widefield as wf  # noqa: E402
 
 mpl.use("Agg")
 jax.config.update("jax_numpy_dtype_promotion", "strict")

@@ -36,7 +36,7 @@ def test_update_adds_outer_products(substrate):
     right, _ = substrate.gaussian("right", 0, 3)
     v, _ = substrate.gaussian("v", 0, 2)
     u, _ = substrate.gaussian("u", 1, 2)
-    direction, _ = substrate.direction("W", OuterProducts(left, right, 0.7))
+    direction, _ = substrate.direction("W", OuterProducts(left, right, jnp.asarray(0.7)))
     moved = substrate.with_values({"W": substrate.values["W"] + 0.1 * direction})
     change = moved.apply("W", v)[0] - substrate.apply("W", v)[0]
     np.testing.assert_allclose(change, 0.07 * inner(v, right) @ left, rtol=1e-10)

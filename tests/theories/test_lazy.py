@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.integrate
@@ -86,13 +87,14 @@ def simulated(problem, initial, kernel=None):
     ],
     ids=["steps", "momentum", "minibatches with momentum", "minibatches"],
 )
-def test_training_of_the_linear_model(loss, optimiser):
+def test_training_of_the_linear_model(loss, optimiser, double):
     answer = lazy(loss=loss, optimiser=optimiser, bias_variances=0.1, train_biases=True)
     course = simulated(answer.problem, np.zeros(8))[::3]
     np.testing.assert_allclose(answer.data.outputs[..., 0], course[:, :5], atol=1e-12)
     np.testing.assert_allclose(answer.data.test_outputs[..., 0], course[:, 5:], atol=1e-12)
-    total = [float(loss.total(f[:5, None], answer.problem.samples.y)) for f in course]
-    np.testing.assert_allclose(answer.data.loss, total, rtol=1e-5)
+    targets = jnp.asarray(answer.problem.samples.y)
+    total = [float(loss.total(jnp.asarray(f[:5, None]), targets)) for f in course]
+    np.testing.assert_allclose(answer.data.loss, total, rtol=1e-10)
 
 
 @pytest.mark.parametrize("loss", [wf.SquaredError(), wf.Logistic(reduction="mean")], ids=lambda loss: loss.kind)

@@ -1,4 +1,8 @@
-"""Names of kinds of NumPy arrays. Shapes are written with jaxtyping: `Float[Floats, "samples outputs"]`."""
+"""Names of kinds of NumPy arrays. Shapes are written with jaxtyping: `Float[Floats, "samples outputs"]`.
+
+Tests check all that is written so. What users give has no shape yet: `ArrayLike`, or `Floats` for a field
+that `__post_init__` checks and converts.
+"""
 
 from __future__ import annotations
 

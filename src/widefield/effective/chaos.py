@@ -172,8 +172,8 @@ def _spread(
 @partial(jax.jit, static_argnums=0)
 def _contracted(
     degrees: tuple[int, ...],
-    left: list[Float[Array, "i t"]],
-    right: list[Float[Array, "i t"]],
+    left: list[Float[Array, "_ t"]],
+    right: list[Float[Array, "_ t"]],
     *among: Float[Array, "t t"],
 ) -> Float[Array, "t t"]:
     """sum_m t^ab_m . C^m . t^cd_m / m! of a tile, `among` being C_ac, C_ad, C_bc, C_bd:
@@ -198,7 +198,11 @@ def _contracted(
 
 @jax.jit
 def _remainders(
-    s: Float[Array, "p n"], x: Float[Array, "p n"], coefficients: Coefficients, a: Int[Array, " q"], b: Int[Array, " q"]
+    s: Float[Array, "p n"],
+    x: Float[Array, "p n"],
+    coefficients: dict[tuple[int, int], Float[Array, " q"]],
+    a: Int[Array, " q"],
+    b: Int[Array, " q"],
 ) -> Float[Array, "q n"]:
     """s_a s_b - sum_ij B_ij He_i(x_a) He_j(x_b)."""
     top = max(i + j for i, j in coefficients)

@@ -100,7 +100,7 @@ class Estimate(NamedTuple, Generic[Value]):
     error: Value
 
 
-def over_replicas(values: Float[Floats, r * n]) -> Estimate[Float[Floats, "*n"]]:
+def over_replicas(values: Float[Floats, "r *n"]) -> Estimate[Float[Floats, "*n"]]:
     """Mean over independent replicas and its standard error, 0 if there is one."""
     mean, count = values.mean(axis=0), len(values)
     return Estimate(mean, np.zeros_like(mean) if count == 1 else values.std(axis=0, ddof=1) / math.sqrt(count))

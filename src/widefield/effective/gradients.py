@@ -38,7 +38,7 @@ class Gradients:
     derivatives 0.
     """
 
-    values: tuple[Float[Floats, "i q"], ...]
+    values: tuple[Float[Floats, "_ q"], ...]
     square: Float[Floats, " q"]
 
 

@@ -38,8 +38,8 @@ class QuarticAction:
     (0.9998521, 1.299231)
     """
 
-    K: Float[Floats, "a a"]
-    coupling: Float[Floats, "a a a a"]
+    K: Floats
+    coupling: Floats
 
     def __post_init__(self) -> None:
         """Check shapes and symmetry."""
@@ -100,7 +100,7 @@ class NearlyGaussian:
     `couplings` holds symmetric tensors with raised indices by their order 4, 6, ...
     """
 
-    K: Float[Floats, "a a"]
+    K: Floats
     couplings: Mapping[int, Floats]
 
     def __post_init__(self) -> None:
@@ -149,8 +149,8 @@ class NeuronAction:
     and (ab) <-> (cd).
     """
 
-    g: Float[Floats, "p p"]
-    v: Float[Floats, "p p p p"]
+    g: Floats
+    v: Floats
     neurons: int
 
     def __post_init__(self) -> None:

@@ -170,7 +170,7 @@ def _step(s: Activation, inside: Sequence[_Point], layers: Sequence[BlockLayer],
     )
 
 
-def _moved(point: _Point, shift: Float[Floats, "r q"], covariance: Float[Floats, "r q q"]) -> Float[Floats, "r q"]:
+def _moved(point: _Point, shift: Float[Floats, "#r q"], covariance: Float[Floats, "#r q q"]) -> Float[Floats, "#r q"]:
     """J G + H V / 2: what the mean of <s s> gains from the mean and the covariance of the metric."""
     carried = (point.slopes @ shift[..., None])[..., 0]
     return np.asarray(carried + 0.5 * point.bends.contracted(covariance))

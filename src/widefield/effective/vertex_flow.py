@@ -287,12 +287,12 @@ def flow(
 
 def _step(
     below: tuple[Slopes, Curvature] | None,
-    source: Float[Floats, "r q q"],
-    covariance: Float[Floats, "r q q"],
-    shift: Float[Floats, "r q"],
+    source: Float[Floats, "#r q q"],
+    covariance: Float[Floats, "#r q q"],
+    shift: Float[Floats, "#r q"],
     weight: float,
-) -> tuple[Float[Floats, "r q q"], Float[Floats, "r q"]]:
-    """One layer, for every replica."""
+) -> tuple[Float[Floats, "#r q q"], Float[Floats, "#r q"]]:
+    """One layer, for every replica, or one for all of them where nothing was sampled."""
     if below is None:
         return weight**2 * source, np.zeros(source.shape[:-1])
     slopes, bends = below

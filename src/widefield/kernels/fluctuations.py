@@ -174,7 +174,7 @@ def kernel_fluctuations(
 
 def _noises(
     point: SaddlePoint, pairs: Pairs, points: int, replicas: int, first_seed: int
-) -> list[list[Float[Floats, "2q 2q"]]]:
+) -> list[list[Float[Floats, "{2*len(pairs)} {2*len(pairs)}"]]]:
     """Covariance of (eps, zeta) of a neuron of every layer: one if it is exact, else one of every replica."""
     K, R = point.preactivation, point.pregradients
     if K.shape[1] <= MOST_EXACT:
@@ -188,8 +188,8 @@ def _noises(
 
 
 def _responses(
-    point: SaddlePoint, pairs: Pairs, onwards: list[Floats], bending: list[Floats]
-) -> list[Float[Floats, "2lq 2q"]]:
+    point: SaddlePoint, pairs: Pairs, onwards: list[Float[Floats, "q q"]], bending: list[Float[Floats, "q q"]]
+) -> list[Float[Floats, "{2*len(onwards)}*q 2*q"]]:
     """What (eps^k, zeta^k) of every layer k do to all (Phi^l, G^l): the recursions above, driven in one layer.
 
     `onwards` are the J of every layer and `bending` the J'.

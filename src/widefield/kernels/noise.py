@@ -34,7 +34,7 @@ class Moments:
     mean_features: Float[Floats, " q"]
     mean_slopes: Float[Floats, " q"]
 
-    def noise(self, R: Float[Floats, "p p"], pairs: Pairs) -> Float[Floats, "2q 2q"]:
+    def noise(self, R: Float[Floats, "p p"], pairs: Pairs) -> Float[Floats, "{2*len(pairs)} {2*len(pairs)}"]:
         """Covariance of (phi_a phi_b, g_a g_b) of a neuron, g = phi' r, with r ~ N(0, `R`) independent of h.
 
         These are the blocks <phi phi phi phi> - Phi Phi, <phi phi g g> - Phi G and <g g g g> - G G of the Hessian (BP22

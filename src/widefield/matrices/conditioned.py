@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import equinox as eqx
 import jax
@@ -118,7 +118,7 @@ class Conditioned(Substrate):
         tolerance: float,
         capacity: int,
         empty: bool = False,
-    ) -> Conditioned:
+    ) -> Self:
         """Populations of the given relative sizes about which nothing is known yet.
 
         `empty` leaves out the random numbers, for when only sizes are of interest.
@@ -126,7 +126,7 @@ class Conditioned(Substrate):
         pools = tuple(Pool.empty(None if empty else seed, k, 3 * capacity, particles) for k in range(len(ratios)))
         return cls(jnp.asarray(seed), pools, ratios, tolerance, capacity)
 
-    def _with(self, **changes: Any) -> Conditioned:
+    def _with(self, **changes: Any) -> Self:
         return dataclasses.replace(self, **changes)
 
     @property
@@ -135,7 +135,7 @@ class Conditioned(Substrate):
         full = [pool.seen.full for pool in self.pools] + [matrix.full for matrix in self.matrices.values()]
         return jnp.any(jnp.stack(full))
 
-    def grown(self, exhausted: Substrate) -> Conditioned:
+    def grown(self, exhausted: Substrate) -> Self:
         """With room for more directions wherever it did not suffice for `exhausted`."""
         assert isinstance(exhausted, Conditioned)
         pairs = zip(self.pools, exhausted.pools, strict=True)
@@ -143,7 +143,7 @@ class Conditioned(Substrate):
         matrices = {name: matrix.grown(exhausted.matrices[name]) for name, matrix in self.matrices.items()}
         return self._with(pools=pools, matrices=matrices)
 
-    def with_room_of(self, other: Substrate) -> Conditioned:
+    def with_room_of(self, other: Substrate) -> Self:
         """With as much room as another one has."""
         assert isinstance(other, Conditioned)
         pairs = zip(self.pools, other.pools, strict=True)
@@ -158,7 +158,7 @@ class Conditioned(Substrate):
 
     def gaussian(
         self, name: str, population: int, count: int, step: Array | None = None
-    ) -> tuple[Float[Array, "count n"], Conditioned]:
+    ) -> tuple[Float[Array, "{count} n"], Self]:
         """Standard normal vectors over a population, orthogonal to all earlier ones."""
         if step is None and name in self.sources:
             return self.sources[name], self
@@ -170,7 +170,7 @@ class Conditioned(Substrate):
 
     def with_matrix(
         self, name: str, source: int, target: int, scale: float, *, adjoint: bool = True, shakes: int = 0
-    ) -> Conditioned:
+    ) -> Self:
         """Add a matrix of which nothing is known yet."""
         s, t = (self.pools[population].stream.shape[1] for population in (source, target))
         left = Span.empty(self.capacity, t) if shakes or not adjoint else None
@@ -183,13 +183,13 @@ class Conditioned(Substrate):
         matrix = ConditionedMatrix(known, left, right, value, source, target, scale)
         return self._with(matrices={**self.matrices, name: matrix})
 
-    def with_partner(self, name: str, partner: str, scale: float, correlation: float) -> Conditioned:
+    def with_partner(self, name: str, partner: str, scale: float, correlation: float) -> Self:
         """Add a frozen matrix correlated with the initial value of another one."""
         other = self.matrices[partner]
         fresh = self.with_matrix(f"{name} fresh", other.source, other.target, scale)
         return fresh._with(partners=(*self.partners, (name, partner, correlation)))
 
-    def apply(self, name: str, vectors: Float[Array, "*rows n"]) -> tuple[Float[Array, "*rows m"], Conditioned]:
+    def apply(self, name: str, vectors: Float[Array, "*rows n"]) -> tuple[Float[Array, "*rows m"], Self]:
         """W v / sqrt(n_s) for every row v."""
         rows = vectors.reshape(-1, vectors.shape[-1])
         answer, substrate = self._ask(name, self.matrices[name].value.weight, rows, transposed=False)
@@ -198,9 +198,7 @@ class Conditioned(Substrate):
         image = composed(answer, matrix, coordinates @ matrix.value.core.T, matrix.left, transposed=False)
         return image.reshape(*vectors.shape[:-1], -1), substrate
 
-    def apply_transpose(
-        self, name: str, vectors: Float[Array, "*rows m"]
-    ) -> tuple[Float[Array, "*rows n"], Conditioned]:
+    def apply_transpose(self, name: str, vectors: Float[Array, "*rows m"]) -> tuple[Float[Array, "*rows n"], Self]:
         """W^T u / sqrt(n_t) for every row u."""
         rows = vectors.reshape(-1, vectors.shape[-1])
         for known, partner, correlation in self.partners:
@@ -214,9 +212,7 @@ class Conditioned(Substrate):
         image = composed(answer, matrix, learned, matrix.right, transposed=True)
         return image.reshape(*vectors.shape[:-1], -1), substrate
 
-    def initial_transpose(
-        self, name: str, vectors: Float[Array, "*rows m"]
-    ) -> tuple[Float[Array, "*rows n"], Conditioned]:
+    def initial_transpose(self, name: str, vectors: Float[Array, "*rows m"]) -> tuple[Float[Array, "*rows n"], Self]:
         """W(0)^T u / sqrt(n_t) for every row u."""
         rows, weight = vectors.reshape(-1, vectors.shape[-1]), self.matrices[name].value.weight
         answer, substrate = self._ask(name, jnp.zeros_like(weight).at[0].set(1.0), rows, transposed=True)
@@ -225,7 +221,7 @@ class Conditioned(Substrate):
 
     def _feedback(
         self, fresh: str, partner: str, correlation: float, rows: Float[Array, "p m"]
-    ) -> tuple[Float[Array, "p n"], Conditioned]:
+    ) -> tuple[Float[Array, "p n"], Self]:
         """(rho W(0) + sqrt(1 - rho^2) W')^T u / sqrt(n_t)."""
         weight = self.matrices[partner].value.weight
         initial = jnp.zeros_like(weight).at[0].set(correlation)
@@ -241,7 +237,7 @@ class Conditioned(Substrate):
 
     def _ask(
         self, name: str, weight: Float[Array, " slots"], vectors: Float[Array, "p n"], *, transposed: bool
-    ) -> tuple[Answer, Conditioned]:
+    ) -> tuple[Answer, Self]:
         """What the random part of W, with the given weight, makes of vectors."""
         matrix = self.matrices[name]
         here, there = (matrix.target, matrix.source) if transposed else (matrix.source, matrix.target)
@@ -261,12 +257,12 @@ class Conditioned(Substrate):
         """What moves in every matrix."""
         return {name: matrix.value for name, matrix in self.matrices.items()}
 
-    def with_values(self, values: dict[str, Value]) -> Conditioned:
+    def with_values(self, values: dict[str, Value]) -> Self:
         """With other values of the matrices that are named."""
         changed = {name: dataclasses.replace(self.matrices[name], value=value) for name, value in values.items()}
         return self._with(matrices={**self.matrices, **changed})
 
-    def direction(self, name: str, gradient: OuterProducts) -> tuple[Value, Conditioned]:
+    def direction(self, name: str, gradient: OuterProducts) -> tuple[Value, Self]:
         """dW/dt in the coordinates of the spans."""
         matrix = self.matrices[name]
         left, right = matrix.left, matrix.right
@@ -279,7 +275,7 @@ class Conditioned(Substrate):
         moving = Value(jnp.zeros_like(matrix.value.weight), gradient.strength * coordinates)
         return moving, self._with(matrices={**self.matrices, name: matrix})
 
-    def shaken(self, name: str, amount: Float[Array, ""], step: Array) -> Conditioned:
+    def shaken(self, name: str, amount: Float[Array, ""], step: Array) -> Self:
         """Add a matrix with fresh entries N(0, amount^2): another slot of weight `amount`."""
         value = self.matrices[name].value
         return self.with_values({name: Value(value.weight.at[1 + step].add(amount), value.core)})

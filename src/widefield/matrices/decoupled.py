@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 from jaxtyping import Array, Float
 
 from ..base.errors import InvalidInput
@@ -17,21 +19,19 @@ class Decoupled(Conditioned):
 
     def with_matrix(
         self, name: str, source: int, target: int, scale: float, *, adjoint: bool = True, shakes: int = 0
-    ) -> Conditioned:
+    ) -> Self:
         """Add a matrix, and another one that takes its place in backward passes."""
         del adjoint
         forward = super().with_matrix(name, source, target, scale, adjoint=False, shakes=shakes)
         return Conditioned.with_matrix(forward, _backward(name), source, target, scale)
 
-    def with_partner(self, name: str, partner: str, scale: float, correlation: float) -> Conditioned:
+    def with_partner(self, name: str, partner: str, scale: float, correlation: float) -> Self:
         """Add a frozen matrix, correlated with the one of backward passes."""
         other = self.matrices[partner]
         fresh = Conditioned.with_matrix(self, f"{name} fresh", other.source, other.target, scale)
         return fresh._with(partners=(*self.partners, (name, _backward(partner), correlation)))
 
-    def apply_transpose(
-        self, name: str, vectors: Float[Array, "*rows m"]
-    ) -> tuple[Float[Array, "*rows n"], Conditioned]:
+    def apply_transpose(self, name: str, vectors: Float[Array, "*rows m"]) -> tuple[Float[Array, "*rows n"], Self]:
         """W^T u / sqrt(n_t): the initial part from the copy, and what was learned."""
         if name not in self.matrices:
             return super().apply_transpose(name, vectors)
@@ -42,9 +42,7 @@ class Decoupled(Conditioned):
         image = composed(answer, substrate.matrices[copy], None, None, transposed=True)
         return (image + learned @ matrix.right_span.rows).reshape(*vectors.shape[:-1], -1), substrate
 
-    def initial_transpose(
-        self, name: str, vectors: Float[Array, "*rows m"]
-    ) -> tuple[Float[Array, "*rows n"], Conditioned]:
+    def initial_transpose(self, name: str, vectors: Float[Array, "*rows m"]) -> tuple[Float[Array, "*rows n"], Self]:
         """There is nothing to be learned from it."""
         raise InvalidInput("record.responses = true: gradient independence sets all response functions to zero")
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import zlib
+from typing import Self
 
 import equinox as eqx
 import jax
@@ -18,7 +20,7 @@ class Dense(Substrate):
     seed: Int[Array, ""]
     sizes: tuple[int, ...] = eqx.field(static=True)
     dtype: str = eqx.field(static=True, default="float64")
-    arrays: dict[str, Float[Array, "m n"]] = eqx.field(default_factory=dict)
+    arrays: dict[str, Float[Array, "_ _"]] = eqx.field(default_factory=dict)
 
     @property
     def values(self) -> dict[str, Array]:
@@ -27,43 +29,43 @@ class Dense(Substrate):
 
     def gaussian(
         self, name: str, population: int, count: int, step: Array | None = None
-    ) -> tuple[Float[Array, "count n"], Dense]:
+    ) -> tuple[Float[Array, "{count} n"], Self]:
         """Independent standard normal vectors over a population; another set for every `step` if one is given."""
         return self._draw(name, (count, self.sizes[population]), step), self
 
     def with_matrix(
         self, name: str, source: int, target: int, scale: float, *, adjoint: bool = True, shakes: int = 0
-    ) -> Dense:
+    ) -> Self:
         """Add a matrix with entries N(0, scale^2)."""
         del adjoint, shakes
         return self.with_values({name: scale * self._draw(name, (self.sizes[target], self.sizes[source]))})
 
-    def with_partner(self, name: str, partner: str, scale: float, correlation: float) -> Dense:
+    def with_partner(self, name: str, partner: str, scale: float, correlation: float) -> Self:
         """Add a frozen matrix correlated with the present value of another one."""
         value = self.arrays[partner]
         fresh = scale * self._draw(name, value.shape)
         return self.with_values({name: correlation * value + math.sqrt(1 - correlation**2) * fresh})
 
-    def apply(self, name: str, vectors: Float[Array, "*rows n"]) -> tuple[Float[Array, "*rows m"], Dense]:
+    def apply(self, name: str, vectors: Float[Array, "*rows n"]) -> tuple[Float[Array, "*rows m"], Self]:
         """W v / sqrt(n_s) for every row v."""
         value = self.arrays[name]
         return (vectors @ value.T) / math.sqrt(value.shape[1]), self
 
-    def apply_transpose(self, name: str, vectors: Float[Array, "*rows m"]) -> tuple[Float[Array, "*rows n"], Dense]:
+    def apply_transpose(self, name: str, vectors: Float[Array, "*rows m"]) -> tuple[Float[Array, "*rows n"], Self]:
         """W^T u / sqrt(n_t) for every row u."""
         value = self.arrays[name]
         return (vectors @ value) / math.sqrt(value.shape[0]), self
 
-    def with_values(self, values: dict[str, Array]) -> Dense:
+    def with_values(self, values: dict[str, Array]) -> Self:
         """With other values of the matrices that are named."""
-        return Dense(self.seed, self.sizes, self.dtype, {**self.arrays, **values})
+        return dataclasses.replace(self, arrays={**self.arrays, **values})
 
-    def direction(self, name: str, gradient: OuterProducts) -> tuple[Float[Array, "m n"], Dense]:
+    def direction(self, name: str, gradient: OuterProducts) -> tuple[Float[Array, "m n"], Self]:
         """dW/dt."""
         strength = gradient.strength / math.sqrt(self.arrays[name].shape[1])
         return (strength * gradient.left).T @ gradient.right, self
 
-    def shaken(self, name: str, amount: Float[Array, ""], step: Array) -> Dense:
+    def shaken(self, name: str, amount: Float[Array, ""], step: Array) -> Self:
         """Add a matrix with fresh entries N(0, amount^2)."""
         value = self.arrays[name]
         return self.with_values({name: value + amount * self._draw(f"{name} noise", value.shape, step)})

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Self
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -36,13 +39,14 @@ class Pool(eqx.Module):
         stream = jnp.zeros(shape) if seed is None else jnp.asarray(normals(seed, population, *shape))
         return cls(seen, stream, jnp.zeros((), jnp.int32))
 
-    def draw(self, rows: int, count: Int[Array, ""]) -> tuple[Pool, Float[Array, "rows s"]]:
+    def draw(self, rows: int, count: Int[Array, ""]) -> tuple[Self, Float[Array, "{rows} s"]]:
         """The next `count` Gaussian vectors, and zero rows after those."""
         start = (self.drawn, jnp.zeros_like(self.drawn))
         raw = jax.lax.dynamic_slice(self.stream, start, (rows, self.stream.shape[1]))
         fresh = orthonormalised(self.seen.residual(raw))
         fresh = jnp.where((jnp.arange(rows, dtype=count.dtype) < count)[:, None], fresh, 0.0)
-        return Pool(self.seen.appended(fresh, count), self.stream, self.drawn + count), fresh
+        pool = dataclasses.replace(self, seen=self.seen.appended(fresh, count), drawn=self.drawn + count)
+        return pool, fresh
 
     def having_seen(self, directions: Float[Array, "p s"]) -> Pool:
         """After vectors over the population were asked about."""

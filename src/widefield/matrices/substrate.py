@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import abstractmethod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -18,8 +18,8 @@ from jaxtyping import Array, Bool, Float, Int
 from ..base.errors import InvalidInput
 
 
-def inner(a: Float[Array, "*rows n"], b: Float[Array, "*cols n"]) -> Float[Array, "*rows *cols"]:
-    """<a, b> = (1/n) sum_i a_i b_i for every pair of vectors over one population."""
+def inner(a: Float[Array, "*rows n"], b: Float[Array, "*cols n"]) -> Float[Array, "..."]:
+    """<a, b> = (1/n) sum_i a_i b_i for every pair of vectors over one population; (*rows, *cols)."""
     return jnp.tensordot(a, b, axes=(-1, -1)) / a.shape[-1]
 
 
@@ -42,13 +42,11 @@ class Substrate(eqx.Module):
     @abstractmethod
     def gaussian(
         self, name: str, population: int, count: int, step: Array | None = None
-    ) -> tuple[Float[Array, "count n"], Substrate]:
+    ) -> tuple[Float[Array, "{count} n"], Self]:
         """Independent standard normal vectors over a population; another set for every `step` if one is given."""
 
     @abstractmethod
-    def with_matrix(
-        self, name: str, source: int, target: int, scale: float, *, adjoint: bool, shakes: int
-    ) -> Substrate:
+    def with_matrix(self, name: str, source: int, target: int, scale: float, *, adjoint: bool, shakes: int) -> Self:
         """Add a matrix between two populations with entries N(0, scale^2).
 
         `adjoint` promises that the left vectors of a direction have been given to `apply_transpose` before;
@@ -56,15 +54,15 @@ class Substrate(eqx.Module):
         """
 
     @abstractmethod
-    def with_partner(self, name: str, partner: str, scale: float, correlation: float) -> Substrate:
+    def with_partner(self, name: str, partner: str, scale: float, correlation: float) -> Self:
         """Add the frozen matrix correlation W(0) + sqrt(1 - correlation^2) W', W = `partner`, W' of that scale."""
 
     @abstractmethod
-    def apply(self, name: str, vectors: Float[Array, "*rows n"]) -> tuple[Float[Array, "*rows m"], Substrate]:
+    def apply(self, name: str, vectors: Float[Array, "*rows n"]) -> tuple[Float[Array, "*rows m"], Self]:
         """W v / sqrt(n_s) for every row v."""
 
     @abstractmethod
-    def apply_transpose(self, name: str, vectors: Float[Array, "*rows m"]) -> tuple[Float[Array, "*rows n"], Substrate]:
+    def apply_transpose(self, name: str, vectors: Float[Array, "*rows m"]) -> tuple[Float[Array, "*rows n"], Self]:
         """W^T u / sqrt(n_t) for every row u."""
 
     grows: ClassVar[bool] = False
@@ -75,19 +73,17 @@ class Substrate(eqx.Module):
         """Whether the substrate ran out of room, so that what it answered last is void."""
         return jnp.zeros((), bool)
 
-    def grown(self, exhausted: Substrate) -> Substrate:
+    def grown(self, exhausted: Substrate) -> Self:
         """With more room where `exhausted`, which came from this one, ran out of it."""
         del exhausted
         return self
 
-    def with_room_of(self, other: Substrate) -> Substrate:
+    def with_room_of(self, other: Substrate) -> Self:
         """With as much room as another one has."""
         del other
         return self
 
-    def initial_transpose(
-        self, name: str, vectors: Float[Array, "*rows m"]
-    ) -> tuple[Float[Array, "*rows n"], Substrate]:
+    def initial_transpose(self, name: str, vectors: Float[Array, "*rows m"]) -> tuple[Float[Array, "*rows n"], Self]:
         """W(0)^T u / sqrt(n_t) for every row u."""
         raise InvalidInput("record.responses: response functions are known at infinite width only; use InfiniteWidth")
 
@@ -102,15 +98,15 @@ class Substrate(eqx.Module):
         """Present values of the matrices."""
 
     @abstractmethod
-    def with_values(self, values: dict[str, Any]) -> Substrate:
+    def with_values(self, values: dict[str, Any]) -> Self:
         """With other values of the matrices that are named."""
 
     @abstractmethod
-    def direction(self, name: str, gradient: OuterProducts) -> tuple[Any, Substrate]:
+    def direction(self, name: str, gradient: OuterProducts) -> tuple[Any, Self]:
         """dW/dt, in the form of `values`."""
 
     @abstractmethod
-    def shaken(self, name: str, amount: Float[Array, ""], step: Array) -> Substrate:
+    def shaken(self, name: str, amount: Float[Array, ""], step: Array) -> Self:
         """Add a matrix with fresh entries N(0, amount^2)."""
 
 
@@ -122,7 +118,7 @@ class OuterProducts(eqx.Module):
     strength: Float[Array, ""]
 
 
-Weights = dict[str, Float[Array, "rows _"]]
+Weights = dict[str, Float[Array, "_ _"]]
 """Named vectors over populations that a program keeps beside its substrate: input weights, readout, biases."""
 
 Gradients = tuple[Float[Array, "p k _"], ...]

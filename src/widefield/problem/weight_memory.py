@@ -25,7 +25,7 @@ class WeightMemory:
         noise: covariance of the Langevin noise in one weight; (T + 1, T + 1).
     """
 
-    initial: Float[Floats, t]
+    initial: Float[Floats, " t"]
     gradient: Float[Floats, "t t"]
     noise: Float[Floats, "t t"]
 

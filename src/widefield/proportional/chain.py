@@ -25,6 +25,10 @@ from ..base.arrays import Floats
 from .equations import Equations
 
 Row = Float[Floats, "b c n"]
+"""Row t of a matrix for every problem: the outputs at t, and columns up to t."""
+
+Before = Float[Floats, "b c m"]
+"""The same with the columns before t, m = n - c."""
 
 
 def transposed(matrix: Floats) -> Floats:
@@ -64,7 +68,9 @@ class Layer:
         arrays = np.zeros((6, problems, size, size))
         self.from_left, self.from_right, self.back, self.resolvent, self.features, self.gradients = arrays
 
-    def backward(self, coupling: Row, left: Floats, right: Floats, scale: Floats, outputs: int) -> tuple[Row, Row]:
+    def backward(
+        self, coupling: Before, left: Floats, right: Floats, scale: Floats, outputs: int
+    ) -> tuple[Before, Row]:
         """Row t of R_g and C_g from row t of Lambda (columns before t); A is `left`, B `scale` times `right`."""
         m = coupling.shape[-1]
         n = m + outputs
@@ -108,7 +114,7 @@ class Chain:
         self.steepness = np.concatenate([equations.steepness, ones], axis=1).T[:, :, None, None]
         """rho_l of layer l; 1 below the readout."""
 
-    def backward(self, m: int) -> tuple[Row, Row]:
+    def backward(self, m: int) -> tuple[Before, Row]:
         """Rows t of R_g^1 and C_g^1; m rows are earlier."""
         coupling = self._from_readout(m)
         for index in reversed(range(len(self.layers))):
@@ -126,7 +132,7 @@ class Chain:
             from_right, row = layer.forward(coupling, left, right, self.steepness[index], self.outputs)
             coupling = self._learned(from_right, row, m)
 
-    def _from_readout(self, m: int) -> Row:
+    def _from_readout(self, m: int) -> Before:
         """Lambda^L = gamma eta, for every output its own readout."""
         sums = np.tile(np.eye(self.outputs), (1, m // self.outputs))
         return np.asarray(self.drive[..., :m] * sums)
@@ -137,7 +143,7 @@ class Chain:
         right = self.layers[index + 1].gradients if index + 1 < len(self.layers) else self.readout
         return left, right
 
-    def _learned(self, response: Row, correlation: Row, m: int) -> Row:
+    def _learned(self, response: Float[Floats, "b c k"], correlation: Row, m: int) -> Float[Floats, "b c k"]:
         """R + gamma low(C) eta."""
         row = response.copy()
         row[..., :m] += self.drive[..., :m] * correlation[..., :m]

@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..base.arrays import Floats
-from .chain import Chain, Row, put_row, put_symmetric, quadratic
+from .chain import Before, Chain, Row, put_row, put_symmetric, quadratic
 from .equations import Equations
 
 
@@ -29,7 +29,7 @@ class CrossLayerChain(Chain):
         self.count, self.root = count, np.sqrt(self.branch)
         self.h, self.g = np.zeros((2, count, 2 * count, problems, size, size))
 
-    def backward(self, m: int) -> tuple[Row, Row]:
+    def backward(self, m: int) -> tuple[Before, Row]:
         """Rows t of dg^1/du^1 and C_g^1."""
         n, c = m + self.outputs, self.outputs
         row = np.zeros((2 * self.count, len(self.inputs), c, n))

@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..base.arrays import Floats
-from .chain import Chain, Layer, Row, put_row, put_symmetric, quadratic
+from .chain import Before, Chain, Layer, Row, put_row, put_symmetric, quadratic
 from .equations import Equations
 
 
@@ -63,7 +63,7 @@ class InfiniteChain(Chain):
         self.step = self.branch / equations.layers
         self.one = np.ones((equations.problems, 1, 1))
 
-    def backward(self, m: int) -> tuple[Row, Row]:
+    def backward(self, m: int) -> tuple[Before, Row]:
         """Rows t of R_g and C_g at tau = 0."""
         n = m + self.outputs
         coupling = np.zeros((len(self.inputs), self.outputs, n))

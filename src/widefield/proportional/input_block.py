@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..base.arrays import Floats
-from .chain import Row, put_row, put_symmetric, quadratic, transposed, with_identity
+from .chain import Before, Row, put_row, put_symmetric, quadratic, transposed, with_identity
 from .equations import Equations
 
 
@@ -60,7 +60,7 @@ class InputBlock:
             getattr(equations, name)[:, None, None] for name in ("richness", "narrow", "taper", "scarce", "noise")
         )
 
-    def step(self, back: Row, gradients: Row) -> tuple[Row, LossParts]:
+    def step(self, back: Before, gradients: Row) -> tuple[Row, LossParts]:
         """Row t of Gamma^1 (and of C_h^0) from rows t of R_g^1 and C_g^1."""
         n, c = gradients.shape[-1], self.outputs
         m = n - c
@@ -83,7 +83,7 @@ class InputBlock:
         coupling[..., :m] += self.richness * self.rates[..., :m] * covariance[..., :m]
         return coupling, LossParts(train, bias, width, data, self._growth(m, n))
 
-    def _transfer(self, MR: Row) -> None:
+    def _transfer(self, MR: Before) -> None:
         """Row t of H_k, of sums over modes and of H_k 1."""
         m, c = MR.shape[-1], self.outputs
         n = m + c

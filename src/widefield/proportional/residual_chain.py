@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..base.arrays import Floats
-from .chain import Chain, Row, put_row, put_symmetric, quadratic, with_identity
+from .chain import Before, Chain, Row, put_row, put_symmetric, quadratic, with_identity
 from .equations import Equations
 
 
@@ -36,7 +36,7 @@ class ResidualChain(Chain):
         super().__init__(equations)
         self.junctions = [Junction(equations.problems, equations.size) for _ in range(equations.layers - 1)]
 
-    def backward(self, m: int) -> tuple[Row, Row]:
+    def backward(self, m: int) -> tuple[Before, Row]:
         """Rows t of R_g^1 and C_g^1."""
         last = len(self.layers) - 1
         coupling = self._from_readout(m)
@@ -55,7 +55,7 @@ class ResidualChain(Chain):
             if index + 1 < len(self.layers):
                 coupling = self._eliminate_left(index, coupling, from_right, row)
 
-    def _eliminate_right(self, index: int, coupling: Row, back: Row, row: Row) -> Row:
+    def _eliminate_right(self, index: int, coupling: Before, back: Before, row: Row) -> Before:
         """Row t of Lambda^l; `coupling` is Lambda^{l+1}, `back` and `row` are R_g^{l+1} and C_g^{l+1}."""
         here, m, c = self.junctions[index], coupling.shape[-1], self.outputs
         n = m + c

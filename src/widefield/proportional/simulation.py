@@ -160,12 +160,12 @@ class Networks:
 
     def train(
         self, rates: Float[Floats, " t"], report: Report = lambda done, total, loss: None
-    ) -> Float[Floats, "2 n t"]:
+    ) -> Float[Floats, "2 n t+1"]:
         """Test and train losses before every step and after the last one."""
         with np.errstate(over="ignore", invalid="ignore"):  # networks may diverge
             return self._train(rates, report)
 
-    def _train(self, rates: Float[Floats, " t"], report: Report) -> Float[Floats, "2 n t"]:
+    def _train(self, rates: Float[Floats, " t"], report: Report) -> Float[Floats, "2 n t+1"]:
         found = np.empty((2, self.count, len(rates) + 1))
         for step in range(len(rates) + 1):
             backward = self._backward()
@@ -187,7 +187,7 @@ class Networks:
             x *= np.sqrt(self.eigenvalues[:, 0])
         return x, self.task.noise * self.drawn.standard_normal((self.count, sizes.samples, sizes.outputs))
 
-    def _backward(self) -> list[Float[Floats, "n m c"]]:
+    def _backward(self) -> list[Float[Floats, "n _ c"]]:
         """g^1 .. g^L."""
         fields = [self.weights[-1].swapaxes(1, 2)]
         for matrix, root in zip(self.weights[-2:0:-1], self.roots[:0:-1], strict=True):
@@ -214,7 +214,7 @@ class Networks:
         delta = x @ v / self.scale + noise
         return self.scale / x.shape[1] * (x.swapaxes(1, 2) @ delta), np.sum(delta**2, axis=(1, 2)) / x.shape[1]
 
-    def _update(self, backward: list[Floats], h: Float[Floats, "n d c"], rate: float) -> None:
+    def _update(self, backward: list[Float[Floats, "n _ c"]], h: Float[Floats, "n d c"], rate: float) -> None:
         """W^l += eta gamma beta g^{l+1} h^l' / sqrt N_l, the first without beta."""
         step = rate * self.network.gamma
         for index, (matrix, g, root) in enumerate(zip(self.weights[:-1], backward, self.roots, strict=True)):

@@ -83,7 +83,9 @@ class Observer(eqx.Module):
             measured["test_loss"] = loss.total(outputs[train:], self.test_targets)
         return measured
 
-    def _kernels(self, forward: Forward, gradients: Gradients, pseudo: Gradients, rows: Array) -> Measured:
+    def _kernels(
+        self, forward: Forward, gradients: Gradients, pseudo: tuple[Float[Array, "q k _"], ...], rows: Array
+    ) -> Measured:
         """Phi = <phi phi>, G = <g g>, G~ = <g gt>, G~~ = <gt gt> and the eNTK, rows by recorded training samples."""
         k = self.recorded
         features = [inner(phi, phi[:k]) for phi in forward.features]

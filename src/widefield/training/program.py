@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from ..matrices.spans import pad_to
-from ..matrices.substrate import Forward, Gradients, OuterProducts, State, Substrate, Weights, inner
+from ..matrices.substrate import Forward, OuterProducts, State, Substrate, Weights, inner
 from ..problem.losses import Loss
 from ..problem.network import MLP
 from ..problem.optimisers import Optimiser, Values
@@ -120,7 +120,7 @@ class Program(eqx.Module):
         state, loss = self.optimiser.step(lambda state: self.gradient(state, rows), state, rate)
         return (self._shaken(state, number) if self.optimiser.shakes else state), loss
 
-    def exploded(self, loss: Float[Array, ...]) -> Bool[Array, ...]:
+    def exploded(self, loss: Float[Array, "..."]) -> Bool[Array, "..."]:
         """Whether a loss is beyond all hope: 1e12 times that of an output of zero, or not a number."""
         nothing = self.loss.total(jnp.zeros_like(self.targets), self.targets)
         return ~(loss < HOPELESS * (1 + nothing))
@@ -156,7 +156,9 @@ class Program(eqx.Module):
             substrate = substrate.shaken(hidden(layer), amount, number)
         return state.on(substrate).with_values(values)
 
-    def _directions(self, rows: Rows, forward: Forward, errors: Float[Array, "p c"], pseudo: Gradients) -> Values:
+    def _directions(
+        self, rows: Rows, forward: Forward, errors: Float[Array, "p c"], pseudo: tuple[Float[Array, "p _"], ...]
+    ) -> Values:
         """dW/dt of every vector that learns; `pseudo` holds sum_c Delta_c gtilde_c."""
         directions = {
             "input": self.strength(1) * (self.inputs[rows].T @ pseudo[0]),
