@@ -8,9 +8,7 @@ from pathlib import Path
 # Tests compile much and run little. What is compiled is kept in a folder, where other modules, workers, commands and
 # later runs find it under a hash of the program, the flags and the version of jax.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
-LARGEST_CACHE = 10**9  # bytes; one run of all tests leaves a tenth
-COMPILED = Path(__file__).parents[1] / ".pytest_cache" / "compiled"
-os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(COMPILED))
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "compiled"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
@@ -18,6 +16,8 @@ import hypothesis
 import jax
 import matplotlib as mpl
 import pytest
+
+import widefield as wf
 from slow_share import (  # noqa: F401 (the options --slow-share and --slow-minutes)
     pytest_addoption,
     pytest_collection_modifyitems,
@@ -26,7 +26,8 @@ from slow_share import (  # noqa: F401 (the options --slow-share and --slow-minu
     pytest_terminal_summary,
 )
 
-import widefield as wf
+COMPILED = Path(__file__).parents[1] / ".pytest_cache" / "compiled"
+LARGEST_CACHE = 10**9  # bytes; one run of all tests leaves a tenth
 
 mpl.use("Agg")
 jax.config.update("jax_numpy_dtype_promotion", "strict")

@@ -16,12 +16,12 @@ def number(*words):
 
 
 def chosen(test, seed):
-    """Whether the share of this seed holds the test; a test is in one of eight shares, whatever other tests there are."""
+    """Whether the share of this seed holds the test; each is in one of eight, whatever other tests there are."""
     return (number(test) + number(seed)) % SHARES == 0
 
 
 def turn(test, seed):
-    """Place of the test's module, which differs from seed to seed: what time does not suffice for is not always the same."""
+    """Place of the test's module, another with every seed, so that time does not always run out for the same tests."""
     return number(seed, test.partition("::")[0])
 
 

@@ -1,6 +1,9 @@
-"""The share of the slow tests that every commit runs: an eighth each, all of them in turn, and no longer than allowed."""
+"""The share of the slow tests that every commit runs: an eighth each, all of them in turn, no longer than allowed."""
+
+import itertools
 
 import pytest
+
 from slow_share import SHARES, chosen, turn
 
 TESTS = [f"tests/room_{k % 7}/test_{k % 40}.py::test[{k}]" for k in range(800)]
@@ -20,7 +23,7 @@ def test_modules_take_turns_and_keep_their_tests_together():
     assert len(orders) == len(SEEDS)
     for order in orders:
         modules = [test.partition("::")[0] for test in order]
-        changes = sum(one != next_one for one, next_one in zip(modules[:-1], modules[1:], strict=True))
+        changes = sum(one != next_one for one, next_one in itertools.pairwise(modules))
         assert changes == len(set(modules)) - 1
     assert len({order[0].partition("::")[0] for order in orders}) > 20
 
@@ -56,7 +59,7 @@ def test_only_the_share_is_run(pytester, suite):
     found = [run(pytester, f"--slow-share={seed}").parseoutcomes()["passed"] for seed in SEEDS[:3]]
     ids = [f"test_only_the_share_is_run.py::test_slow[{k}]" for k in range(40)]
     assert found == [sum(chosen(test, seed) for test in ids) for seed in SEEDS[:3]]
-    assert 0 < min(found)
+    assert min(found) > 0
     assert max(found) < 20
 
 
