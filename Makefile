@@ -7,9 +7,10 @@ READY := $(VENV)/.ready
 PEER := .venv-neural-tangents
 PEER_PYTHON ?= $(PYTHON)
 PEER_READY := $(PEER)/.ready
+PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 export MPLBACKEND := Agg
 
-.PHONY: demo peer test test-all bench lint format clean
+.PHONY: demo peer test test-all test-slow-share bench lint format clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -34,10 +35,15 @@ lint: $(READY)
 	PYTHONPATH=tests $(BIN)/lint-imports --no-cache
 
 test: lint
-	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -m "not slow"
+	$(PYTEST) -m "not slow"
 
 test-all: lint
-	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
+	$(PYTEST)
+
+# An eighth of the slow tests, another one with every commit, for twenty minutes at most.
+SEED ?= $(shell git rev-parse HEAD)
+test-slow-share: $(READY)
+	$(PYTEST) --slow-share="$(SEED)" --slow-minutes=20
 
 bench: $(READY)
 	-$(MAKE) peer
