@@ -103,6 +103,11 @@ def train_by_rule(rule, initial, x, y, *, phi, gamma0, rate, steps, rho=0.0):
                 gt[layer] = slope[layer] * (gt[layer + 1] @ mix[layer] / np.sqrt(N))
         elif rule == "dfa":
             gt = [slope[layer] * initial["direct"][layer] for layer in range(depth)]
+        elif rule == "straight-through":  # backpropagation without the slopes
+            gt = [None] * depth
+            gt[-1] = np.broadcast_to(w, act[-1].shape)
+            for layer in range(depth - 2, -1, -1):
+                gt[layer] = gt[layer + 1] @ Ws[layer] / np.sqrt(N)
         elif rule == "hebb":
             gt = [delta[:, None] * act[layer] for layer in range(depth)]
         history.append({"f": out - start, "delta": delta, "h": h, "phi": act, "g": g, "gt": gt, "W": (W0, Ws, w)})
