@@ -1,7 +1,6 @@
 """The proportional limit on the command line, and its sentences."""
 
 import math
-import re
 import sys
 
 import matplotlib.pyplot as plt
