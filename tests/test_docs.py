@@ -21,7 +21,9 @@ RUN = {
     "CONTRIBUTING.md": (0, 0),
     "docs/architecture.md": (0, 0),
     "docs/conventions.md": (0, 0),
+    "docs/differences.md": (0, 0),
     "docs/effective.md": (1, 1),
+    "docs/extending.md": (4, 0),
     "docs/independent-solvers.md": (0, 1),
     "docs/infinite-width.md": (2, 0),
     "docs/proportional.md": (3, 4),
@@ -106,6 +108,12 @@ def test_blocks_are_closed_and_of_known_languages(page):
     assert {block.language for block in blocks(page)} <= {"python", "sh", "text", "toml", ""}
     for block in blocks(page):
         assert not block.remark.startswith("not run") or block.left_out.strip(), "a reason is missing"
+
+
+@pytest.mark.parametrize("code", ["activations.register(", "class StraightThrough", "class OneNetwork"])
+def test_examples_of_parts_of_ones_own_are_short(code):
+    lines = [line for line in pages.block_with("README.md", code).code.splitlines() if line.strip()]
+    assert len(lines) <= 15
 
 
 def test_make_targets_exist():
