@@ -103,8 +103,8 @@ def run(block, names, page):
 def check(value, printed, where):
     """Whether a value is what is printed: numbers to the digits that are there, all else to the letter."""
     value = value.values if hasattr(value, "values") and not isinstance(value, dict) else value
-    if isinstance(value, str | bool):
-        assert repr(value) == printed, where
+    if isinstance(value, str | bool | np.bool_):
+        assert repr(value.item() if isinstance(value, np.bool_) else value) == printed, where
         return
     expected = _NUMBER.findall(printed)
     numbers = np.ravel(np.asarray(value, dtype=float))

@@ -3,8 +3,10 @@
 import ast
 import re
 import sys
+from dataclasses import dataclass
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pytest
 
 import pages
@@ -57,9 +59,10 @@ def test_python_blocks_run(page, folder):
 @pytest.mark.parametrize("page", PAGES)
 def test_commands_run(page, folder, monkeypatch, capsys):
     """Through the entry point; `text` blocks are what the commands before them print."""
-    count, said = 0, ""
+    count, said, before = 0, "", None
     for block in blocks(page):
         if block.language == "text":
+            assert not before.smaller, "what is printed is that of other numbers"
             check_printed(block, said)
         elif block.language == "sh" and not block.left_out:
             said = ""
@@ -67,6 +70,7 @@ def test_commands_run(page, folder, monkeypatch, capsys):
                 assert run_command(command, folder, monkeypatch) == 0, command
                 said += capsys.readouterr().out
                 count += 1
+        before = block
     assert count == RUN[page][1]
 
 
@@ -100,6 +104,28 @@ def check_printed(block, said):
     for line in block.code.splitlines():
         part = " ".join(line.split())
         assert part in said, f"line {block.line}: {part!r} is not printed"
+
+
+def test_the_activation_of_readme_has_the_right_kernel(folder):
+    """<z1 z2 exp(-(z1^2 + z2^2)/2)> = k12 / [(1 + k11)(1 + k22) - k12^2]^(3/2)."""
+    del folder
+    x = np.array([[1.0, 0.3], [-0.2, 1.4]])
+    pages.run(pages.block_with("README.md", "activations.register("), {"wf": wf, "x": x}, "README.md")
+    found = wf.kernels.StaticKernel(wf.MLP(hidden_layers=1, activation="wave packet")).layers(x).feature[0]
+    K = x @ x.T / 2
+    k11, k22 = np.diag(K)[:, None], np.diag(K)
+    np.testing.assert_allclose(found, K / ((1 + k11) * (1 + k22) - K**2) ** 1.5, rtol=1e-10)
+
+
+def test_the_theory_of_readme_tends_to_the_lazy_limit(folder, small_problem):
+    del folder
+    names = {"wf": wf, "np": np, "dataclass": dataclass, "problem": small_problem}
+    pages.run(pages.block_with("README.md", "class OneNetwork"), names, "README.md")
+    lazy = wf.solve(small_problem, wf.Lazy()).data.outputs
+    answers = [wf.solve(small_problem, names["OneNetwork"](width)).data.outputs for width in (16, 1024)]
+    narrow, wide = (float(np.sqrt(((outputs - lazy) ** 2).mean())) for outputs in answers)
+    assert wide < 0.05 * float(np.sqrt((lazy**2).mean()))
+    assert wide < 0.5 * narrow
 
 
 @pytest.mark.parametrize("page", PAGES)
