@@ -1,9 +1,7 @@
 """The proportional limit on the command line, and its sentences."""
 
 import math
-import re
 import sys
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -283,34 +281,3 @@ def test_doubts_about_accuracy_are_told(monkeypatch, capsys):
     assert "< 0.0" in printed
     assert "-0." not in printed
     assert "below what extrapolation can tell" in printed
-
-
-# The page about it
-
-
-def blocks(language):
-    page = (Path(__file__).parents[2] / "docs" / "proportional.md").read_text()
-    return re.findall(rf"```{language}\n(.*?)```", page, flags=re.DOTALL)
-
-
-def test_snippets_of_the_page_run(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    scope = {}
-    for block in blocks("python"):
-        exec(block, scope)
-    assert scope["theory"].test_loss.shape == (41,)
-    assert scope["sweep"].verdict.startswith("it transfers")
-    assert not scope["sweep"].at_edge.any()
-    assert (tmp_path / "run.nc").exists()
-
-
-@pytest.mark.slow
-def test_commands_of_the_page_run(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    lines = [line for block in blocks("sh") for line in block.splitlines()]
-    assert [line.split()[1] for line in lines] == ["proportional", "lr-transfer", "lr-transfer", "lr-transfer"]
-    for line in lines:
-        assert run(monkeypatch, *line.split()[1:], "-q") == 0
-    assert {path.name for path in tmp_path.iterdir()} == {"losses.png", "transfer.png"}
-    said = capsys.readouterr().out
-    assert said.count("it does not transfer") == 2  # over depth

@@ -38,6 +38,23 @@ def test_deep_networks_approach_infinite_depth():
     assert gaps[16] / gaps[64] == pytest.approx(4, rel=0.1)
 
 
+@pytest.mark.parametrize("branch", [0.6, 1.4])
+def test_branches_enter_by_their_square(branch):
+    """With beta_0 in its place, as in BP25 eq. (85), outputs at the start would have variance e^beta_0 / nu.
+
+    At infinite width the first step is that of the lazy kernel, (2 + beta_0^2) e^(beta_0^2); after that the losses are
+    those of depths 64 and 128, extrapolated in 1/L.
+    """
+    task, network = LinearTask(), LinearNetwork(INF, 2.0, branch=branch, depth_scaled=True)
+    found = solve(network, task, 0.01, 12).test_loss
+    assert found[0] == pytest.approx(1 + math.exp(branch**2) / 2, rel=1e-5)
+    assert abs(found[0] - 1 - math.exp(branch) / 2) > 0.1
+    wide = solve(LinearNetwork(INF, INF, branch=branch, depth_scaled=True), task, 0.01, 1).test_loss
+    assert wide[1] == pytest.approx((1 - 0.01 * (2 + branch**2) * math.exp(branch**2)) ** 2, rel=1e-5)
+    deep = [solve(LinearNetwork(L, 2.0, branch=branch, depth_scaled=True), task, 0.01, 12).test_loss for L in (64, 128)]
+    np.testing.assert_allclose(2 * deep[1] - deep[0], found, rtol=3e-3)
+
+
 def test_heuns_method_is_of_second_order():
     network = LinearNetwork(INF, 1.0, branch=1.0, depth_scaled=True)
     runs = [sweep(equations([network], [LinearTask(samples=2)], np.full((1, 8), 0.03), n)).test for n in (8, 16, 32)]

@@ -15,6 +15,7 @@ from widefield.proportional import (
     Spectrum,
     gradient_flow,
     power_law,
+    simulate,
     solve,
     solve_long,
     solve_many,
@@ -294,6 +295,24 @@ def test_transfer_form_equals_cross_layer_form(layers, kind, centred):
     for left, right in zip(one.chain.layers, two.chain.layers, strict=True):
         np.testing.assert_allclose(left.features, right.features, rtol=1e-10, atol=1e-12)
         np.testing.assert_allclose(left.gradients, right.gradients, rtol=1e-10, atol=1e-12)
+
+
+class WithoutSources(CrossLayerChain):
+    """As printed below BP25 eq. (74): dh^{l+1}/du^k without beta delta_{k,l+1}."""
+
+    def _strength(self, index, end):
+        return 0.0 if end == 0 and index else super()._strength(index, end)
+
+
+def test_cross_layer_form_needs_the_sources_of_all_layers():
+    """Without them the losses are off from the first step on; the right ones are those of networks."""
+    network = LinearNetwork(3, 0.7, branch=0.7)
+    one = equations([network], [LinearTask()], np.full((1, 8), 0.03))
+    right, printed = (sweep(one, chain=chain(one)).test[0] for chain in (CrossLayerChain, WithoutSources))
+    trained = simulate(network, LinearTask(), 0.03, 8, dimension=128, networks=48).data
+    allowed = 4 * trained.test_loss_error.values + 0.02 * right
+    assert (np.abs(trained.test_loss.values - right) < allowed).all()
+    assert (np.abs(trained.test_loss.values - printed) > allowed)[1:].all()
 
 
 def test_many_problems_at_once():

@@ -62,8 +62,10 @@ def train_by_autodiff(
     return jnp.stack(history), params
 
 
-def train_by_rule(rule, initial, x, y, *, phi, gamma0, rate, steps, rho=0.0):
+def train_by_rule(rule, initial, x, y, *, phi, gamma0, rate, steps, rho=0.0, decay=0.0, printed=False):
     """Dense NumPy implementation of the learning rules of BP23 eq. (2), (3) for one output, squared loss.
+
+    Weights decay and feedback is frozen, unless `printed`: then feedback decays too, as BP23 App. C.3 has it.
 
     `initial` holds W0 (N x D), Ws (list of N x N), w (N) and the rule's frozen randomness; x is already divided by
     sqrt(D). Returns outputs and fields at every step.
@@ -73,7 +75,8 @@ def train_by_rule(rule, initial, x, y, *, phi, gamma0, rate, steps, rho=0.0):
     W0, Ws, w = initial["W0"].copy(), [W.copy() for W in initial["Ws"]], initial["w"].copy()
     depth = len(Ws) + 1
     history = []
-    for _ in range(steps + 1):
+    keep = 1 - rate * decay
+    for step in range(steps + 1):
         h, act, slope = [], [], []
         for layer in range(depth):
             pre = x @ W0.T if layer == 0 else act[-1] @ Ws[layer - 1].T / np.sqrt(N)
@@ -101,16 +104,23 @@ def train_by_rule(rule, initial, x, y, *, phi, gamma0, rate, steps, rho=0.0):
             gt[-1] = slope[-1] * (rho * initial["w"] + np.sqrt(1 - rho**2) * initial["b"])
             for layer in range(depth - 2, -1, -1):
                 gt[layer] = slope[layer] * (gt[layer + 1] @ mix[layer] / np.sqrt(N))
+            if printed:
+                gt = [keep ** (step * (depth - layer)) * field for layer, field in enumerate(gt)]
         elif rule == "dfa":
             gt = [slope[layer] * initial["direct"][layer] for layer in range(depth)]
+        elif rule == "straight-through":  # backpropagation without the slopes
+            gt = [None] * depth
+            gt[-1] = np.broadcast_to(w, act[-1].shape)
+            for layer in range(depth - 2, -1, -1):
+                gt[layer] = gt[layer + 1] @ Ws[layer] / np.sqrt(N)
         elif rule == "hebb":
             gt = [delta[:, None] * act[layer] for layer in range(depth)]
         history.append({"f": out - start, "delta": delta, "h": h, "phi": act, "g": g, "gt": gt, "W": (W0, Ws, w)})
-        new_w = w + rate * gamma0 * delta @ act[-1]
+        new_w = keep * w + rate * gamma0 * delta @ act[-1]
         new_Ws = [
-            W + rate * gamma0 / np.sqrt(N) * (delta[:, None] * gt[layer + 1]).T @ act[layer]
+            keep * W + rate * gamma0 / np.sqrt(N) * (delta[:, None] * gt[layer + 1]).T @ act[layer]
             for layer, W in enumerate(Ws)
         ]
-        W0 = W0 + rate * gamma0 * (delta[:, None] * gt[0]).T @ x
+        W0 = keep * W0 + rate * gamma0 * (delta[:, None] * gt[0]).T @ x
         Ws, w = new_Ws, new_w
     return history

@@ -81,6 +81,17 @@ def test_whitened_gradient_descent():
     assert end.feature_kernel[0] == pytest.approx(float(two_layer.final_feature_kernel(3.0, target=-0.7, rule=GD)))
 
 
+def test_whitened_data_are_learned_by_both_layers():
+    """Small steps of the closed equations follow the flow, whose rate has a factor 2 that BP23 eq. (7) leaves out."""
+    printed, flow = two_layer.solve_whitened([0.15, 0.3], richness=2.0, target=1.5, rule=GD).outputs
+    errors = []
+    for steps in (60, 120):
+        exact = linear_reference.sweep(K1, [1.5], depth=1, gamma0=2.0, eta=0.3 / steps, steps=steps, rule="gd")
+        errors.append(abs(float(exact.f[-1, 0]) - flow))
+    assert errors[0] / errors[1] == pytest.approx(2, rel=0.05)
+    assert abs(printed - flow) > 50 * errors[1]
+
+
 def test_discrete_steps_violate_the_conservation_law_at_first_order():
     """H^2 - gamma_0^2 f^2 = 1 under gradient flow; at t = 1, gamma_0 = 2."""
     found = []

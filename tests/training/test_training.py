@@ -197,6 +197,22 @@ def test_rules_equal_their_definition(name, layers, double):
         np.testing.assert_allclose(now.ntk.values, ntk, **close)
 
 
+def test_feedback_does_not_decay(double):
+    """Weights decay, frozen feedback does not; with the decay that BP23 App. C.3 gives it outputs would be others."""
+    problem = make(3, rule=wf.FeedbackAlignment(0.5), steps=8, weight_decay=1.5)
+    program, state = initial_state(problem, 24)
+    initial = frozen_randomness(program, state, "fa", 0.5)
+    x, y = np.asarray(program.inputs), problem.samples.y[:, 0]
+    options = {"phi": "tanh", "gamma0": 1.3, "rate": 0.07, "steps": 8, "rho": 0.5, "decay": 1.5}
+    ours = own_history(problem, 24)[..., 0]
+    frozen, decaying = (
+        np.array([fields["f"] for fields in reference.train_by_rule("fa", initial, x, y, printed=printed, **options)])
+        for printed in (False, True)
+    )
+    np.testing.assert_allclose(ours, frozen, rtol=0, atol=1e-10)
+    assert np.abs(ours - decaying).max() > 5e-3
+
+
 def test_several_outputs_of_other_rules(double):
     """With C outputs the rules are linear in the errors (Hebb: |Delta|^2), whatever the number of outputs."""
     for rule in (wf.FeedbackAlignment(0.3), wf.DirectFeedbackAlignment(), wf.Hebb()):

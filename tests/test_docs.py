@@ -1,0 +1,192 @@
+"""What the documentation shows is run, what it names exists: README, CONTRIBUTING and all pages in docs/."""
+
+import ast
+import re
+import sys
+from dataclasses import dataclass
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+import pages
+import widefield as wf
+from pages import PAGES, ROOT, blocks, commands
+from widefield import cli
+from widefield.activations import table
+
+SMALLER = {"samples = 10": "samples = 3", "steps = 100": "steps = 4", "hidden_layers = 3": "hidden_layers = 1"}
+"""What tests change in the problem that `widefield new` writes."""
+
+RUN = {
+    "README.md": (6, 9),
+    "CONTRIBUTING.md": (0, 0),
+    "docs/architecture.md": (0, 0),
+    "docs/conventions.md": (0, 0),
+    "docs/differences.md": (0, 0),
+    "docs/effective.md": (1, 1),
+    "docs/extending.md": (4, 0),
+    "docs/independent-solvers.md": (0, 1),
+    "docs/infinite-width.md": (2, 0),
+    "docs/proportional.md": (3, 4),
+    "docs/theories.md": (1, 1),
+}
+"""How many Python blocks and commands of every page are run, so that none drops out unnoticed."""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty one; what pages add to the package is taken away again."""
+    monkeypatch.chdir(tmp_path)
+    for family in (wf.LearningRule, wf.Loss, wf.Theory, wf.Schedule):
+        monkeypatch.setattr(family, "members", dict(family.members))
+    monkeypatch.setattr(table, "_ACTIVATIONS", dict(table._ACTIVATIONS))
+    yield tmp_path
+    plt.close("all")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_python_blocks_run(page, folder):
+    """One after the other, in one namespace, as a reader would."""
+    del folder
+    names: dict = {}
+    shown = [block for block in blocks(page) if block.language == "python" and not block.left_out]
+    assert len(shown) == RUN[page][0]
+    for block in shown:
+        pages.run(block, names, page)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_run(page, folder, monkeypatch, capsys):
+    """Through the entry point; `text` blocks are what the commands before them print."""
+    count, said, before = 0, "", None
+    for block in blocks(page):
+        if block.language == "text":
+            assert not before.smaller, "what is printed is that of other numbers"
+            check_printed(block, said)
+        elif block.language == "sh" and not block.left_out:
+            said = ""
+            for command in commands(block):
+                assert run_command(command, folder, monkeypatch) == 0, command
+                said += capsys.readouterr().out
+                count += 1
+        before = block
+    assert count == RUN[page][1]
+
+
+def run_command(words, folder, monkeypatch):
+    program, *arguments = words
+    assert program == "widefield", f"{words} is no command of the package; mark its block `<!-- test: not run, ... -->`"
+    problem = folder / "problem.toml"
+    if "problem.toml" not in arguments or problem.exists():
+        return entered(arguments, monkeypatch)
+    code = entered(["new", "problem.toml"], monkeypatch)
+    problem.write_text(smaller(problem.read_text()))
+    return code if arguments[0] == "new" else entered(arguments, monkeypatch)
+
+
+def entered(arguments, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["widefield", *arguments])
+    with pytest.raises(SystemExit) as stopped:
+        cli.main()
+    return stopped.value.code or 0
+
+
+def smaller(problem):
+    for written, put in SMALLER.items():
+        assert f"\n{written} " in problem or f"\n{written}\n" in problem
+        problem = problem.replace(f"\n{written}", f"\n{put}")
+    return problem
+
+
+def check_printed(block, said):
+    said = " ".join(said.split())
+    for line in block.code.splitlines():
+        part = " ".join(line.split())
+        assert part in said, f"line {block.line}: {part!r} is not printed"
+
+
+def test_the_activation_of_readme_has_the_right_kernel(folder):
+    """<z1 z2 exp(-(z1^2 + z2^2)/2)> = k12 / [(1 + k11)(1 + k22) - k12^2]^(3/2)."""
+    del folder
+    x = np.array([[1.0, 0.3], [-0.2, 1.4]])
+    pages.run(pages.block_with("README.md", "activations.register("), {"wf": wf, "x": x}, "README.md")
+    found = wf.kernels.StaticKernel(wf.MLP(hidden_layers=1, activation="wave packet")).layers(x).feature[0]
+    K = x @ x.T / 2
+    k11, k22 = np.diag(K)[:, None], np.diag(K)
+    np.testing.assert_allclose(found, K / ((1 + k11) * (1 + k22) - K**2) ** 1.5, rtol=1e-10)
+
+
+def test_the_theory_of_readme_tends_to_the_lazy_limit(folder, small_problem):
+    del folder
+    names = {"wf": wf, "np": np, "dataclass": dataclass, "problem": small_problem}
+    pages.run(pages.block_with("README.md", "class OneNetwork"), names, "README.md")
+    lazy = wf.solve(small_problem, wf.Lazy()).data.outputs
+    answers = [wf.solve(small_problem, names["OneNetwork"](width)).data.outputs for width in (16, 1024)]
+    narrow, wide = (float(np.sqrt(((outputs - lazy) ** 2).mean())) for outputs in answers)
+    assert wide < 0.05 * float(np.sqrt((lazy**2).mean()))
+    assert wide < 0.5 * narrow
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_blocks_are_closed_and_of_known_languages(page):
+    assert pages.text(page).count("```") == 2 * len(blocks(page))
+    assert {block.language for block in blocks(page)} <= {"python", "sh", "text", "toml", ""}
+    for block in blocks(page):
+        assert not block.remark.startswith("not run") or block.left_out.strip(), "a reason is missing"
+
+
+@pytest.mark.parametrize("code", ["activations.register(", "class StraightThrough", "class OneNetwork"])
+def test_examples_of_parts_of_ones_own_are_short(code):
+    lines = [line for line in pages.block_with("README.md", code).code.splitlines() if line.strip()]
+    assert len(lines) <= 15
+
+
+def test_make_targets_exist():
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M))
+    named = {name for page in PAGES for name in re.findall(r"(?:^|`)make ([\w-]+)", pages.text(page), re.M)}
+    assert {"demo", "test"} <= named <= targets
+
+
+def test_commands_that_are_named_exist():
+    known = {command.name or command.callback.__name__.replace("_", "-") for command in cli.app.app.registered_commands}
+    named = {name for page in PAGES for name in re.findall(r"`widefield ([\w-]+)", pages.text(page))}
+    assert named <= known, named - known
+
+
+def files_named(page):
+    """Files in backticks: `proportional/chain.py`, `tests/problems.py`, `docs/theories.md`."""
+    return re.findall(r"`([\w./-]+\.(?:py|md|toml|txt))(?:::\w+)?`", pages.prose(page))
+
+
+ALLOWED = {"problem.toml"}
+"""Files of the reader's own."""
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_files_that_are_named_exist(page):
+    for name in set(files_named(page)) - ALLOWED:
+        places = [ROOT / name, ROOT / "src/widefield" / name, ROOT / "docs" / name]
+        assert any(place.exists() for place in places), f"{page}: {name}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)]+)\)", pages.text(page)):
+        assert ((ROOT / page).parent / target.partition("#")[0]).exists(), f"{page}: {target}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_names_of_the_package_exist(page):
+    """Whatever is written `wf.something` in prose."""
+    for name in re.findall(r"`(?:widefield|wf)\.([\w.]+)", pages.prose(page)):
+        found = wf
+        for part in name.split("."):
+            found = getattr(found, part)
+
+
+def test_tests_that_are_named_exist():
+    for page in PAGES:
+        for path, name in re.findall(r"`(tests/[\w/]+\.py)::(\w+)", pages.text(page)):
+            defined = {node.name for node in ast.parse((ROOT / path).read_text()).body if hasattr(node, "name")}
+            assert name in defined, f"{page}: {path}::{name}"
