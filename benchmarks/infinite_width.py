@@ -24,8 +24,8 @@ from rich.table import Table
 import widefield as wf
 from widefield.cli.demo import default_problem
 from widefield.solvers.alternating.equations import Equations
-from widefield.solvers.alternating.iteration import Schedule, alternate
-from widefield.solvers.alternating.sources import Sampling
+from widefield.solvers.alternating.iteration import Iteration, alternate
+from widefield.solvers.alternating.noise import Sampling
 
 console = Console(width=120)
 
@@ -96,8 +96,8 @@ def against_alternating(reference: Reference, iterations: int) -> None:
         table.add_column(column, justify="right")
     with jax.enable_x64(True):
         start = wf.kernels.StaticKernel(problem.network, problem.rule).layers(problem.samples.x)
-        sampling, schedule = Sampling(samples=1000, jacobian_samples=32), Schedule(iterations=iterations, settle=12)
-        solution = alternate(Equations.of(problem), start, sampling, schedule)
+        sampling, iteration = Sampling(samples=1000, jacobian_samples=32), Iteration(iterations=iterations, settle=12)
+        solution = alternate(Equations.of(problem), start, sampling, iteration)
     theirs = solution.seconds_per_iteration * iterations
     phi = distance(solution.at(solution.order.features[2], steps, steps), reference.features)
     g = distance(solution.at(solution.order.gradients[0], steps, steps), reference.gradients)

@@ -23,7 +23,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import widefield as wf
 from widefield import KernelClassifier, KernelRegressor
 from widefield.base.errors import InvalidInput, UnknownName
-from widefield.estimators import regression, sources
+from widefield.estimators import covariance, regression
 from widefield.estimators.classifier import largest
 from widefield.kernels import Blocks, StaticKernel, log_evidence, posterior, trained
 
@@ -105,7 +105,7 @@ def test_diagonals_of_kernels(rule, activation):
 
 def test_padding_changes_nothing():
     x = data(samples=70)[0]
-    pair, full = sources.NetworkKernel(SMALL, "ntk")(x[:20], x[20:]), StaticKernel(SMALL)(x[:20], x[20:])
+    pair, full = covariance.NetworkKernel(SMALL, "ntk")(x[:20], x[20:]), StaticKernel(SMALL)(x[:20], x[20:])
     np.testing.assert_allclose(pair.kernel, full.ntk, rtol=1e-13)
     np.testing.assert_allclose(pair.prior, full.nngp, rtol=1e-13)
 

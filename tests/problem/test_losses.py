@@ -156,3 +156,27 @@ def test_a_loss_without_a_value_says_so(double):
 def test_targets_that_make_no_sense_are_refused(loss, targets):
     with pytest.raises(InvalidInput, match="targets"):
         loss.check_targets(np.array(targets))
+
+
+def test_a_field_of_ones_own_comes_first():
+    assert wf.Huber(0.5) == wf.Huber(threshold=0.5)
+    with pytest.raises(TypeError):
+        wf.Huber(0.5, "mean")
+
+
+def test_a_reduction_by_position_still_works():
+    for old, new in (
+        (lambda: wf.SquaredError("mean"), wf.SquaredError(reduction="mean")),
+        (lambda: wf.Huber("mean", 0.5), wf.Huber(threshold=0.5, reduction="mean")),
+    ):
+        with pytest.warns(DeprecationWarning, match="write reduction='mean'"):
+            assert old() == new
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: f"{loss.kind} {loss.reduction}")
+def test_hopeless_is_far_beyond_an_output_of_zero(loss):
+    with jax.enable_x64(True):
+        targets = jnp.asarray(targets_for(loss, np.linspace(-2, 2, 6).reshape(2, 3)))
+        limit = 1e12 * (1 + float(loss.total(jnp.zeros_like(targets), targets)))
+        losses = np.array([0.0, 0.9 * limit, 1.1 * limit, np.inf, np.nan])
+        np.testing.assert_array_equal(loss.hopeless(losses, targets), [False, False, True, True, True])

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import widefield as wf
 from widefield.base.errors import FileProblem, InvalidInput, UnknownName
+from widefield.problem.schedules import elapsed, rates_of
 
 counts = st.integers(1, 10**6)
 positive = st.floats(1e-300, 1e300)
@@ -189,7 +190,7 @@ BAD_PARTS = {
     "variances per layer": (
         lambda: wf.MLP(hidden_layers=2, weight_variances=(1, 1)),
         InvalidInput,
-        "weight_variances has 2 entries; .*hidden_layers = 2 has 3",
+        r"weight_variances has 2 entries; it must be a number or have 3, .*hidden_layers = 2",
     ),
     "zero variance": (lambda: wf.MLP(weight_variances=0), InvalidInput, "weight_variances = 0 must be > 0"),
     "bias variances": (
@@ -214,10 +215,10 @@ BAD_PARTS = {
     "rho above 1": (lambda: wf.FeedbackAlignment(1.5), InvalidInput, "correlation = 1.5 must be >= -1 and <= 1"),
     "rho below -1": (lambda: wf.FeedbackAlignment(-1.001), InvalidInput, "correlation = -1.001 must be >= -1"),
     "rho nan": (lambda: wf.FeedbackAlignment(float("nan")), InvalidInput, "correlation = nan"),
-    "reduction": (lambda: wf.SquaredError("average"), UnknownName, "reduction 'average'.*known: mean, sum"),
+    "reduction": (lambda: wf.SquaredError(reduction="average"), UnknownName, "reduction 'average'.*known: mean, sum"),
     "threshold": (lambda: wf.Huber(threshold=0), InvalidInput, "threshold = 0 must be > 0"),
     "no rate": (lambda: wf.SGD(0, 3), InvalidInput, "learning_rate = 0 must be > 0"),
-    "rates": (lambda: wf.SGD((0.1, 0.2), 3), InvalidInput, "learning_rate has 2 entries; steps = 3"),
+    "rates": (lambda: wf.SGD((0.1, 0.2), 3), InvalidInput, r"learning_rate has shape \(2,\); .* steps = 3"),
     "no steps": (lambda: wf.SGD(0.1, 0), InvalidInput, "steps = 0"),
     "momentum": (lambda: wf.SGD(0.1, 3, momentum=1), InvalidInput, "momentum = 1.0 must be below 1"),
     "negative decay": (lambda: wf.SGD(0.1, 3, weight_decay=-1), InvalidInput, "weight_decay = -1 must be >= 0"),
@@ -422,3 +423,27 @@ def test_problems_are_frozen(small_problem):
         small_problem.loss = wf.Huber()
     with pytest.raises(ValueError, match="read-only"):
         small_problem.samples.x[0] = 0.0
+
+
+def test_losses_of_outputs_of_all_samples():
+    x, y = np.eye(3), np.array([1.0, -1.0, 2.0])
+    problem = wf.Problem(network=wf.MLP(1), data=wf.Data(x[:2], y[:2], x[2:], y[2:]))
+    outputs = np.arange(24.0).reshape(4, 2, 3, 1)
+    squares = 0.5 * (outputs[..., 0] - y) ** 2
+    found = problem.losses(outputs)
+    np.testing.assert_allclose(found["loss"], squares[..., :2].sum(-1), rtol=1e-15)
+    np.testing.assert_allclose(found["test_loss"], squares[..., 2], rtol=1e-15)
+    assert set(problem.losses(outputs[..., :2, :])) == {"loss"}
+    np.testing.assert_array_equal(problem.samples.everything, x)
+    np.testing.assert_array_equal(problem.samples.kernel(everything=True), np.eye(3) / 3)
+
+
+def test_rates_and_times():
+    np.testing.assert_array_equal(rates_of(0.5, 2), [0.5, 0.5])
+    np.testing.assert_array_equal(rates_of([0.5, 0.25], 2), [0.5, 0.25])
+    np.testing.assert_array_equal(rates_of(wf.Piecewise((1.0, 2.0), (1,)), 3), [1.0, 2.0, 2.0])
+    np.testing.assert_array_equal(elapsed(np.array([0.5, 0.25])), [0.0, 0.5, 0.75])
+    with pytest.raises(InvalidInput, match=r"rate has shape \(2, 1\); .* steps = 2"):
+        rates_of([[0.1], [0.1]], 2, "rate")
+    with pytest.raises(InvalidInput, match=r"learning_rate = -0.1 must not be negative"):
+        rates_of([0.1, -0.1], 2)

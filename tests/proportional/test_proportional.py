@@ -403,7 +403,7 @@ BAD = [
     (lambda: Spectrum([1.0], 1.0, [0.0]), "multiplicities"),
     (lambda: power_law(0.5, 0.5, 10), "capacity = 0.5"),
     (lambda: solve(LinearNetwork(1), LinearTask(), -0.1, 5), "rate = -0.1"),
-    (lambda: solve(LinearNetwork(1), LinearTask(), [0.1, 0.2], 5), "one entry for 5 steps"),
+    (lambda: solve(LinearNetwork(1), LinearTask(), [0.1, 0.2], 5), "one entry for each of steps = 5"),
     (lambda: solve(LinearNetwork(1), LinearTask(), 0.1, 0), "steps = 0"),
     (lambda: solve(LinearNetwork(3), LinearTask(), 0.1, 10**6), "GiB of memory"),
     (lambda: gradient_flow(LinearNetwork(1), LinearTask(batch=1.0), 1.0), "population"),

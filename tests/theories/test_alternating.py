@@ -15,8 +15,8 @@ from widefield.base.precision import double_precision
 from widefield.kernels import StaticKernel
 from widefield.solvers.alternating import iteration, marching, triangular
 from widefield.solvers.alternating.equations import Equations, Surroundings
-from widefield.solvers.alternating.iteration import Schedule
-from widefield.solvers.alternating.sources import Sampling, Sources
+from widefield.solvers.alternating.iteration import Iteration
+from widefield.solvers.alternating.noise import Sampling, Sources
 
 X = np.array([[1.0, 0.3, -0.4], [0.2, -1.1, 0.5], [0.7, 0.6, 0.9]])
 Y = np.array([1.0, -0.5, 0.8])
@@ -47,11 +47,11 @@ def slow(*parameters):
     return pytest.param(*parameters, marks=pytest.mark.slow)
 
 
-def raw(problem, sampling, schedule, **options):
+def raw(problem, sampling, combined, **options):
     """Order parameters, without the theory around them."""
     with double_precision():
         start = StaticKernel(problem.network, problem.rule).layers(problem.samples.x)
-        return iteration.alternate(Equations.of(problem), start, sampling, schedule, **options)
+        return iteration.alternate(Equations.of(problem), start, sampling, combined, **options)
 
 
 # Linear networks: nothing is random if second moments are exact.
@@ -137,7 +137,7 @@ def test_responses_of_linear_networks(rule):
     ours, theirs = RULES[rule]
     problem = wf.Problem(wf.MLP(3, "linear", richness=1.2), wf.Data(X, Y), rule=ours, optimiser=wf.SGD(0.06, 5))
     exact = linear_reference.sweep(X @ X.T / 3, Y, depth=3, gamma0=1.2, eta=0.06, steps=5, **theirs)
-    found = raw(problem, Sampling(120, "stein", True, 1e-13), Schedule(1.0, 60, 1e-10, False)).order
+    found = raw(problem, Sampling(120, "stein", True, 1e-13), Iteration(1.0, 60, 1e-10, False)).order
     kinds = {"forward": exact.a if rule == "gd" else exact.c, "backward": exact.b[1:], "returned": exact.d[1:]}
     for name, known in kinds.items():
         for ours, matrix in zip(getattr(found, name), known, strict=False):
@@ -206,7 +206,7 @@ def relative(value, exact):
     ids=["jacobian", "stein"],
 )
 def test_two_hidden_layers_with_responses(sampling, noise):
-    found = raw(one_sample(), sampling, Schedule(0.6, 40, settle=14))
+    found = raw(one_sample(), sampling, Iteration(0.6, 40, settle=14))
     order = found.order
     assert found.outputs[:, 0] == pytest.approx((0, 0.21162, 0.35117, 0.46685), rel=0.01, abs=1e-12)
     assert [k[3, 3] for k in order.features] == pytest.approx((0.47680, 0.40520), rel=0.01)
@@ -226,7 +226,7 @@ def test_without_the_response_at_equal_times_gradients_are_wrong(monkeypatch):
         return whole(self, order._replace(backward=strict), errors, layer)
 
     monkeypatch.setattr(iteration, "_surroundings", lame)
-    without = raw(one_sample(), RESPONDING, Schedule(0.6, 20)).order.gradients[0][3, 3]
+    without = raw(one_sample(), RESPONDING, Iteration(0.6, 20)).order.gradients[0][3, 3]
     assert abs(float(without) / 0.06229 - 1) > 0.3
 
 
@@ -371,7 +371,7 @@ def test_iterations_that_explode_are_reported():
 
 def test_kernels_are_symmetric_and_responses_causal():
     problem = dataclasses.replace(pair("tanh", 2, "gd"), optimiser=wf.SGD(0.1, 5, batch_size=1))
-    found = raw(problem, SMALL.sampling(problem), Schedule(iterations=3))
+    found = raw(problem, SMALL.sampling(problem), Iteration(iterations=3))
     order, times = found.order, np.arange(12) // 2
     for kernel in order.features + order.gradients:
         assert np.array_equal(kernel, kernel.T)

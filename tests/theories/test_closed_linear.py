@@ -317,7 +317,7 @@ def test_any_loss():
     problem = random(layers=2, samples=3, outputs=3)
     targets = np.eye(3)
     problem = dataclasses.replace(
-        problem, loss=wf.SoftmaxCrossEntropy("mean"), data=wf.Data(problem.samples.x, targets)
+        problem, loss=wf.SoftmaxCrossEntropy(reduction="mean"), data=wf.Data(problem.samples.x, targets)
     )
     assert_same(wf.solve(problem, wf.ClosedLinear()), wf.solve(problem, SHARP), 1e-8)
 

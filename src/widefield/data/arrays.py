@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,7 @@ from ..base import check
 from ..base.arrays import Floats
 from ..base.describe import ByValue, put
 from ..base.errors import InvalidInput
+from ..gaussian.roots import symmetric_root
 from .samples import Samples, column
 from .source import DataSource
 
@@ -91,8 +93,7 @@ class Gram(ByValue, DataSource, kind="gram"):
 
     def load(self) -> Samples:
         """Return inputs that have this Gram matrix."""
-        values, vectors = np.linalg.eigh(self.kernel)
-        x = (vectors * np.sqrt(len(values) * np.maximum(values, 0.0))) @ vectors.T
+        x = math.sqrt(len(self.kernel)) * symmetric_root(self.kernel)
         train = len(self.y)
         return Samples(x[:train], self.y, None if self.y_test is None else x[train:], self.y_test)
 

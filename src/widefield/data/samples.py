@@ -71,9 +71,15 @@ class Samples(ByValue):
         """Number C of targets per point."""
         return int(self.y.shape[1])
 
-    def kernel(self) -> Floats:
-        """K^x = x x^T / D over the training points."""
-        return np.asarray(self.x @ self.x.T / self.dimension)
+    @property
+    def everything(self) -> Floats:
+        """Inputs of the training points, then of the test points, shape (P + Q, D)."""
+        return np.concatenate([self.x, self.x_test])
+
+    def kernel(self, *, everything: bool = False) -> Floats:
+        """K^x = x x^T / D over the training points, or over `everything`."""
+        x = self.everything if everything else self.x
+        return np.asarray(x @ x.T / self.dimension)
 
     def reduced(self) -> tuple[Floats, Floats]:
         """Return u (P, r) and u_test (Q, r), r = min(P + Q, D), with the inner products of x / sqrt(D).
@@ -85,7 +91,7 @@ class Samples(ByValue):
         side, lower triangular with a diagonal >= 0, found by a QR factorisation of the inputs, which loses no
         digits and does not need full rank; otherwise it is [x; x_test] / sqrt(D).
         """
-        points = np.concatenate([self.x, self.x_test]) / math.sqrt(self.dimension)
+        points = self.everything / math.sqrt(self.dimension)
         if self.dimension > len(points):
             points = lq(points)[0]
         return points[: self.samples], points[self.samples :]

@@ -28,9 +28,10 @@ from ..activations import Activation
 from ..base.arrays import Floats
 from ..base.precision import double_precision
 from ..gaussian.nested import evaluate
+from ..gaussian.roots import root
 from ..gaussian.sample_pairs import Pairs
 from ..gaussian.sobol import normals
-from ..kernels.noise import MOST_EXACT, exact_features, widest_first
+from ..kernels.noise import MOST_EXACT, exact_features
 from .gradients import Gradients, correlations, gradients
 
 Coefficients = dict[tuple[int, int], Float[Floats, " q"]]
@@ -166,7 +167,7 @@ def _spread(
     count = min(_STRETCHED, len(K))
     x[points // 2 :, :count] *= math.sqrt(_STRETCH)
     exponent = 0.5 * (1 - 1 / _STRETCH) * np.sum(x[:, :count] ** 2, axis=1) - 0.5 * count * math.log(_STRETCH)
-    return x @ widest_first(K).T, 2 / (1 + np.exp(exponent))
+    return x @ root(K).T, 2 / (1 + np.exp(exponent))
 
 
 @partial(jax.jit, static_argnums=0)

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from ..base import check
 from ..base.arrays import Floats
 from ..base.errors import InvalidInput
+from ..base.statistics import mean_and_error
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
@@ -100,12 +101,6 @@ class Estimate(NamedTuple, Generic[Value]):
     error: Value
 
 
-def over_replicas(values: Float[Floats, "r *n"]) -> Estimate[Float[Floats, "*n"]]:
-    """Mean over independent replicas and its standard error, 0 if there is one."""
-    mean, count = values.mean(axis=0), len(values)
-    return Estimate(mean, np.zeros_like(mean) if count == 1 else values.std(axis=0, ddof=1) / math.sqrt(count))
-
-
 def from_samples(samples: ArrayLike, indices: Sequence[int], *, blocks: int = 32) -> Estimate[float]:
     """The cumulant of these columns of `samples`, with a standard error from leaving out one block after the other.
 
@@ -135,7 +130,8 @@ def from_samples(samples: ArrayLike, indices: Sequence[int], *, blocks: int = 32
     whole = estimate(np.ones(blocks))
     without = np.array([estimate(1.0 - row) for row in np.eye(blocks)])
     pseudo = blocks * whole - (blocks - 1) * without
-    return Estimate(float(pseudo.mean()), float(pseudo.std(ddof=1) / math.sqrt(blocks)))
+    mean, error = mean_and_error(pseudo)
+    return Estimate(float(mean), float(error))
 
 
 def _ascending(indices: Sequence[int]) -> tuple[int, ...]:

@@ -17,6 +17,7 @@ from ..base.arrays import Floats
 from ..base.errors import InvalidInput
 from ..base.precision import double_precision
 from ..gaussian.averages import check_variance
+from ..problem.network import per_layer
 from .single_input import SMOOTH, Moments, moments
 from .susceptibilities import Susceptibilities, from_moments
 
@@ -64,8 +65,8 @@ def layer_table(
     if start.ndim != 1:
         raise InvalidInput(f"kernel has shape {start.shape}; it must be a number or a vector")
     depth = check.integer("depth", depth, least=1)
-    C_b = per_layer("bias_variance", bias_variance, depth)
-    C_W = per_layer("weight_variance", weight_variance, depth)
+    C_b = after_first("bias_variance", bias_variance, depth)
+    C_W = after_first("weight_variance", weight_variance, depth)
     found = None
     if activation.homogeneity is not None:
         found = _closed(activation, activation.homogeneity, start, C_b, C_W)
@@ -75,16 +76,9 @@ def layer_table(
     return LayerTable(kernels, averages, from_moments(averages, kernels[:-1], C_b[:, None], C_W[:, None]))
 
 
-def per_layer(name: str, value: Any, depth: int) -> Floats:
+def after_first(name: str, value: Any, depth: int) -> Floats:
     """Return a value >= 0 for each of the layers 2, ..., depth."""
-    values = check.array(name, value)
-    if values.ndim > 1 or (values.ndim == 1 and len(values) != depth - 1):
-        raise InvalidInput(
-            f"{name} has shape {values.shape}; it must be a number or have depth - 1 = {depth - 1} entries"
-        )
-    if (values < 0).any():
-        raise InvalidInput(f"{name} = {values.min():g} must be >= 0")
-    return np.array(np.broadcast_to(values, (depth - 1,)))
+    return np.array(per_layer(name, value, depth - 1, f"the layers 2 to depth = {depth}", least=0.0))
 
 
 def _layer_by_layer(activation: Activation, start: Floats, C_b: Floats, C_W: Floats) -> tuple[Floats, Moments]:

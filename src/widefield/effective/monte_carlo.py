@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from ..base import check as checks
 from ..base.arrays import Floats
 from ..base.session import counting_bar
+from ..base.statistics import mean_and_error
 from ..gaussian.sample_pairs import Pairs
 from ..problem.network import MLP, widths_of
 from . import sampler
@@ -98,7 +99,7 @@ class _Measured:
     def of(cls, networks: sampler.Networks, theory: Flow, sizes: tuple[int, ...]) -> _Measured:
         pairs, below = theory.pairs, np.array(sizes, dtype=np.float64)
         entries = pairs.of(networks.metrics[:, 1:])
-        mean, mean_error = entries.mean(axis=0), entries.std(axis=0, ddof=1) / math.sqrt(len(entries))
+        mean, mean_error = mean_and_error(entries)
         spread = [_covariance(entries[:, layer]) for layer in range(len(sizes))]
         vertex, vertex_error = (below[:, None, None] * np.stack(part) for part in zip(*spread, strict=True))
         four, four_error = _between_neurons(networks.outputs, pairs)

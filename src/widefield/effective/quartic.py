@@ -18,6 +18,7 @@ from ..base.arrays import Floats
 from ..base.describe import put
 from ..base.errors import InvalidInput
 from ..gaussian.averages import ROUNDING
+from ..gaussian.roots import root
 from .wick import checked_covariance, inverse, moment_tensor
 
 Observable = Callable[[Floats], Any]
@@ -134,9 +135,8 @@ class NearlyGaussian:
     @property
     def strengths(self) -> dict[int, float]:
         """Largest |s| of every order for variables of unit variance; nearly Gaussian if << 1, PDLT eq. (1.82)."""
-        values, directions = np.linalg.eigh(self.K)
-        root = directions * np.sqrt(np.maximum(values, 0.0))
-        return {order: float(np.abs(_transformed(s, root.T)).max()) for order, s in self.couplings.items()}
+        units = root(self.K).T
+        return {order: float(np.abs(_transformed(s, units)).max()) for order, s in self.couplings.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,8 +232,7 @@ class NeuronAction:
         product = np.ones(1)
         for _ in range(samples):
             product = np.multiply.outer(product, weights / weights.sum()).ravel()
-        values, directions = np.linalg.eigh(self.g)
-        z = grid @ (directions * np.sqrt(np.maximum(values, 0.0))).T
+        z = grid @ root(self.g).T
         return np.asarray(F(z), dtype=np.float64), z[:, :, None] * z[:, None, :] - self.g, product
 
 

@@ -18,10 +18,10 @@ from ..base import check
 from ..base.arrays import Floats
 from ..base.errors import InvalidInput
 from ..base.session import counting_bar
+from ..base.statistics import mean_and_error
 from ..gaussian import slope_square
 from ..gaussian.sample_pairs import Pairs
 from .chaos import enough_points, feature_covariances
-from .cumulants import over_replicas
 from .curvature import Curvature, Slopes, derivatives
 from .residual import BlockLayer, all_kernels, block_layers, check_gamma
 from .tilts import tilts
@@ -137,7 +137,7 @@ class _State(NamedTuple):
 
     def summary(self) -> tuple[Floats, Floats, Floats, Floats, Floats]:
         """X, then V and the shift with their errors."""
-        return self.X, *over_replicas(self.V), *over_replicas(self.shift)
+        return self.X, *mean_and_error(self.V, alone=0.0), *mean_and_error(self.shift, alone=0.0)
 
 
 class _Point(NamedTuple):

@@ -13,6 +13,7 @@ from ..activations import Activation, get
 from ..base import check
 from ..base.arrays import Floats
 from ..base.precision import double_precision
+from ..gaussian.roots import root
 from ..gaussian.sample_pairs import Pairs
 from .cumulants import Estimate
 from .residual import BlockLayer, block_layers, check_gamma, kernel_flow
@@ -70,7 +71,7 @@ def sample_residual(
     size = max(1, int(_NUMBERS // (largest * (largest if weights else len(pairs)))))
     sums: list[Floats] = []
     for start in range(0, total, size):
-        z = generator.standard_normal((min(size, total - start), n, len(K))) @ _root(K).T
+        z = generator.standard_normal((min(size, total - start), n, len(K))) @ root(K).T
         found = [_moments(z, references[0], pairs)]
         for reference in references[1:]:
             z = _block(s, layers, z, generator, weights) + gamma * z
@@ -103,16 +104,8 @@ def _block(
             z = np.sqrt(layer.C_W / below) * (matrix @ features) + biases
         else:
             metric = layer.C_b + layer.C_W * np.swapaxes(features, 1, 2) @ features / below
-            z = generator.standard_normal((networks, neurons, inputs)) @ np.swapaxes(_root(metric), 1, 2)
+            z = generator.standard_normal((networks, neurons, inputs)) @ np.swapaxes(root(metric), 1, 2)
     return z
-
-
-def _root(metric: Float[Floats, "*b p p"]) -> Float[Floats, "*b p p"]:
-    """A factor L with L L^T = metric, which may be singular."""
-    if metric.shape[-1] == 1:
-        return np.sqrt(metric)
-    values, vectors = np.linalg.eigh(metric)
-    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :])
 
 
 def _moments(z: Float[Floats, "b n p"], reference: Float[Floats, "p p"], pairs: Pairs) -> list[Floats]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,13 +18,11 @@ from ..activations import Activation
 from ..base import check
 from ..base.arrays import Floats
 from ..base.precision import double_precision
+from ..gaussian.roots import triangular_root
 from ..problem.network import MLP, widths_of
 
 _AT_ONCE = 2**18
 """Random numbers that are held at once: more fall out of the cache."""
-
-_NEGLIGIBLE = 1e-13
-"""A variance given earlier samples below this fraction of the whole is rounding."""
 
 _FEW = 4
 """Up to so many samples products are taken elementwise."""
@@ -103,7 +101,7 @@ def _coloured(metric: Float[Array, "b p p"], normals: Float[Array, "b p n"]) -> 
     size = metric.shape[1]
     if size == 1:
         return jnp.sqrt(metric) * normals
-    factor = _factor(metric)
+    factor = triangular_root(metric)
     if size > _FEW:
         return jnp.einsum("bpq,bqn->bpn", factor, normals)
     rows = [sum(factor[:, p, q, None] * normals[:, q] for q in range(p + 1)) for p in range(size)]
@@ -121,28 +119,6 @@ def _products(features: Float[Array, "b p n"]) -> Float[Array, "b p p"]:
     entries = {(p, q): jnp.sum(features[:, p] * features[:, q], axis=-1) for p in range(size) for q in range(p + 1)}
     rows = [jnp.stack([entries[max(p, q), min(p, q)] for q in range(size)], axis=-1) for p in range(size)]
     return jnp.stack(rows, axis=1)
-
-
-def _factor(metric: Float[Array, "b p p"]) -> Float[Array, "b p p"]:
-    """Lower triangular root of every metric; samples that earlier ones determine get no column of their own."""
-    size = metric.shape[1]
-    whole = jnp.diagonal(metric, axis1=1, axis2=2)
-
-    def column(number: Any, state: tuple[Array, Array]) -> tuple[Array, Array]:
-        rest, columns = state
-        variance = rest[:, number, number]
-        alive = variance > _NEGLIGIBLE * whole[:, number]
-        scale = jnp.where(alive, jax.lax.rsqrt(jnp.where(alive, variance, 1.0)), 0.0)
-        new = rest[:, :, number] * scale[:, None]
-        return rest - new[:, :, None] * new[:, None, :], columns.at[:, :, number].set(new)
-
-    state = metric, jnp.zeros_like(metric)
-    if size > _FEW:
-        state = jax.lax.fori_loop(0, size, column, state)
-    else:
-        for number in range(size):
-            state = column(number, state)
-    return state[1]
 
 
 class Networks(NamedTuple):

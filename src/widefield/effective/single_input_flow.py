@@ -13,7 +13,7 @@ from ..base import check
 from ..base.arrays import Floats
 from ..base.errors import InvalidInput
 from ..base.precision import double_precision
-from .layer_table import layer_table, per_layer
+from .layer_table import after_first, layer_table
 from .universality import criticality
 
 
@@ -47,7 +47,7 @@ def single_flow(
     [0.236450410499, 0.067807493892, -0.030932519866]
     """
     table = layer_table(activation, kernel, depth, bias_variance, weight_variance)
-    n = None if widths is None else per_layer("widths", widths, depth)
+    n = None if widths is None else after_first("widths", widths, depth)
     if n is not None and (n < 1).any():
         raise InvalidInput(f"widths = {n.min():g} must be at least 1")
     c_b, c_W = check.number("bias_correction", bias_correction), check.number("weight_correction", weight_correction)
@@ -133,7 +133,7 @@ def scale_invariant_moments(
         raise InvalidInput(f"widths = {n.min():g} must be at least 1")
     start = np.atleast_1d(check.array("kernel", kernel))
     critical = 1 / constants.mean_power(2)
-    C_W = per_layer("weight_variance", critical if weight_variance is None else weight_variance, len(n) + 1)
+    C_W = after_first("weight_variance", critical if weight_variance is None else weight_variance, len(n) + 1)
     gain = np.append(1.0, np.cumprod(C_W * constants.mean_power(2)))
     K = gain[:, None] * start[None, :]
     second = np.append(1.0, np.cumprod(1 + constants.nu / n))[:, None]

@@ -18,14 +18,16 @@ from ..activations import Activation, get
 from ..base import check
 from ..base.arrays import Floats
 from ..base.errors import InvalidInput
+from ..base.statistics import mean_and_error
 from ..gaussian import average, average_product
 from ..gaussian.jacobians import TOLERANCE
 from ..gaussian.nested import evaluate
+from ..gaussian.roots import root
 from ..gaussian.sample_pairs import Pairs
 from ..gaussian.sobol import normals
-from ..kernels.noise import MOST_EXACT, widest_first
-from .cumulants import Estimate, over_replicas
-from .layer_table import layer_table, per_layer
+from ..kernels.noise import MOST_EXACT
+from .cumulants import Estimate
+from .layer_table import after_first, layer_table
 from .single_input_flow import single_flow
 from .wick import checked_covariance, inverse
 
@@ -58,8 +60,8 @@ def third_cumulant_flow(
     if s.homogeneity is None and (K <= 0).any():
         raise InvalidInput("kernel = 0: there is nothing to average over")
     table = layer_table(s, kernel, depth, bias_variance, weight_variance)
-    C_W = per_layer("weight_variance", weight_variance, depth)[:, None]
-    n = None if widths is None else per_layer("widths", widths, depth)
+    C_W = after_first("weight_variance", weight_variance, depth)[:, None]
+    n = None if widths is None else after_first("widths", widths, depth)
     grown = np.ones(len(K)) if n is None else np.append(1.0, n[1:] / n[:-1])
     T, spread_slope = _third_source(s, K[:-1])
     chi, curvature = table.susceptibilities.parallel, C_W * table.moments.square_curvature
@@ -122,7 +124,7 @@ def second_layer_third_cumulant(
     check.memory("third cumulants", 8 * (replicas + 2) * len(pairs) ** 3, "use fewer inputs")
     seeds = range(check.integer("seed", seed), seed + replicas)
     drawn = scale * np.stack([_sampled_third(s, K, pairs, points, number) for number in seeds])
-    return over_replicas(drawn)
+    return Estimate(*mean_and_error(drawn))
 
 
 def _integrated_third(s: Activation, K: Floats, pairs: Pairs) -> Float[Floats, "q q q"]:
@@ -149,7 +151,7 @@ def _integrated_third(s: Activation, K: Floats, pairs: Pairs) -> Float[Floats, "
 
 def _sampled_third(s: Activation, K: Floats, pairs: Pairs, points: int, seed: int) -> Float[Floats, "q q q"]:
     """The same from Sobol points."""
-    features = evaluate(s.derivative(0), normals(seed, 0, len(K), points).T @ widest_first(K).T)
+    features = evaluate(s.derivative(0), normals(seed, 0, len(K), points).T @ root(K).T)
     products = features[:, pairs.rows] * features[:, pairs.columns]
     centred = products - products.mean(0)
     return np.asarray(np.einsum("ip,iq,ir->pqr", centred, centred, centred, optimize=True) / points)

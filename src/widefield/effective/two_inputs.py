@@ -12,7 +12,7 @@ from ..base import check
 from ..base.arrays import Floats
 from ..base.errors import InvalidInput
 from ..gaussian import feature_kernel
-from .layer_table import layer_table, per_layer
+from .layer_table import after_first, layer_table
 from .single_input_flow import ScaleInvariant
 
 GAMMA: Floats = np.array([[[1.0, 1.0], [1.0, 1.0]], [[1.0, 0.0], [0.0, -1.0]], [[1.0, -1.0], [-1.0, 1.0]]])
@@ -98,7 +98,10 @@ def pair_flow(
     if K.shape != (2, 2) or K[0, 1] != K[1, 0]:
         raise InvalidInput(f"kernel must be a symmetric 2 x 2 matrix; it is {K.tolist()}")
     depth = check.integer("depth", depth, least=1)
-    C_b, C_W = per_layer("bias_variance", bias_variance, depth), per_layer("weight_variance", weight_variance, depth)
+    C_b, C_W = (
+        after_first("bias_variance", bias_variance, depth),
+        after_first("weight_variance", weight_variance, depth),
+    )
     layers = [K]
     for bias, weight in zip(C_b, C_W, strict=True):
         K = layers[-1]
@@ -134,8 +137,8 @@ def angle_flow(
         raise InvalidInput(f"angle must be between 0 and pi; it holds {psi.min():g} ... {psi.max():g}")
     depth = check.integer("depth", depth, least=1)
     A_2 = constants.mean_power(2)
-    C_W = per_layer("weight_variance", 1 / A_2 if weight_variance is None else weight_variance, depth)
-    C_b = per_layer("bias_variance", bias_variance, depth)
+    C_W = after_first("weight_variance", 1 / A_2 if weight_variance is None else weight_variance, depth)
+    C_b = after_first("bias_variance", bias_variance, depth)
     K = check.number("kernel", kernel, above=0)
     angles, kernels = [psi], [K]
     for bias, weight in zip(C_b, C_W, strict=True):

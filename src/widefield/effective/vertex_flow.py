@@ -18,13 +18,13 @@ from ..base.arrays import Floats
 from ..base.errors import InvalidInput
 from ..base.result import Result
 from ..base.session import counting_bar
+from ..base.statistics import mean_and_error
 from ..gaussian import slope_square
 from ..gaussian.sample_pairs import Pairs
 from ..kernels.fluctuations import saddle_point
 from ..problem.network import MLP, widths_of
 from . import couplings
 from .chaos import enough_points, feature_covariances
-from .cumulants import over_replicas
 from .curvature import Curvature, Slopes, derivatives
 from .quartic import NeuronAction, Observable, spread_over_neurons
 
@@ -278,8 +278,8 @@ def flow(
         for layer, (K, source) in enumerate(zip(point.preactivation, sources, strict=True)):
             below = derivatives(network.phi, K, pairs) if layer else None  # the first layer does not fluctuate
             covariance, shift = _step(below, source / sizes[layer], covariance, shift, variances[layer + 1])
-            covariances[layer + 1], errors[layer + 1] = over_replicas(covariance)
-            shifts[layer + 1], shift_errors[layer + 1] = over_replicas(shift)
+            covariances[layer + 1], errors[layer + 1] = mean_and_error(covariance, alone=0.0)
+            shifts[layer + 1], shift_errors[layer + 1] = mean_and_error(shift, alone=0.0)
             report(layer + 1, layers - 1)
     kernels = np.concatenate([point.preactivation, last[None]])
     return Flow.of(network, sizes, kernels, covariances, shifts, errors, shift_errors)

@@ -14,9 +14,9 @@ from ..base import check
 from ..base.arrays import Floats
 from ..base.errors import UnknownName
 from ..problem.network import MLP
+from .covariance import described, source
 from .hyperparameters import maximised
 from .regression import Regression, fit
-from .sources import described, source
 
 _PREFIX = "network__"
 

@@ -10,8 +10,8 @@ import scipy.optimize
 from ..base.arrays import Floats
 from ..base.errors import InvalidInput
 from ..kernels.prediction import evidence
+from .covariance import Source
 from .regression import factorised
-from .sources import Source
 
 _STEP = 1e-4
 """Of finite differences of the logarithms: moves the maximum by half of it, far above rounding."""

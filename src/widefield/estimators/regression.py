@@ -11,7 +11,7 @@ import scipy.linalg
 from ..base.arrays import Floats
 from ..base.errors import InvalidInput
 from ..kernels.prediction import evidence
-from .sources import Pair, Source
+from .covariance import Pair, Source
 
 _ENTRIES = 2**22
 """Of a block of the kernel between new and training samples."""

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ..activations.moments import root_determinant
 from ..base import check
 from ..base.arrays import Floats
 from ..base.errors import InvalidInput
 from .nested import Function, Integrand, Nested, evaluate, flatten, require
+from .roots import pair_factor
 
 TOLERANCE = 1e-12
 """Default bound on the estimated error, relative to the average of the absolute value."""
@@ -125,22 +125,12 @@ def _pair(
     tolerance: float,
 ) -> Floats:
     shape, entries = flatten(check.array("k11", k11), check.array("k12", k12), check.array("k22", k22))
+    check_pair(*entries)
     zero = np.zeros((len(entries[0]), 2))
     problem = Nested(pair_factor(*entries), zero, kinks, integrand, zero)
     value, error, size = problem.average(tolerance=tolerance, levels=9)
     require(error, size, tolerance, "average over two variables")
     return value.reshape(shape)
-
-
-def pair_factor(k11: Floats, k12: Floats, k22: Floats) -> Floats:
-    """Return the (B, 2, 2) lower triangular L with L L^T = K, exact at correlations +-1."""
-    check_pair(k11, k12, k22)
-    first, product = np.sqrt(k11), np.sqrt(k11) * np.sqrt(k22)
-    safe = np.where(product > 0, first, 1.0)
-    parallel = np.clip(k12, -product, product) / safe
-    rest = np.where(product > 0, root_determinant(k11, k12, k22) / safe, np.sqrt(k22))
-    zero = np.zeros_like(first)
-    return np.stack([np.stack([first, zero], -1), np.stack([parallel, rest], -1)], -2)
 
 
 def check_pair(k11: Floats, k12: Floats, k22: Floats) -> None:

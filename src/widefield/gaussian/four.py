@@ -16,6 +16,7 @@ from ..base.arrays import Floats
 from ..base.errors import InvalidInput
 from .averages import ROUNDING, TOLERANCE
 from .nested import Function, Nested, evaluate, require
+from .roots import pivoted_factor
 from .smoothed import Smoothed
 
 
@@ -188,26 +189,3 @@ def _rounding(variables: list[_Variable], K: Floats) -> float:
         for i, j in combinations(jumping, 2)
     ]
     return sum(min(sine, 4e-16 / sine) for sine in sines)
-
-
-def pivoted_factor(K: Floats) -> tuple[list[int], Floats]:
-    """Return an order of the variables and L, one column for each independent one, with L L^T = K in that order.
-
-    The variable that the earlier ones predict worst comes next, so that strong correlations are resolved last.
-    """
-    n = len(K)
-    rest = K.copy()
-    order = list(range(n))
-    columns: list[Floats] = []
-    for step in range(n):
-        unexplained = [rest[i, i] / K[i, i] for i in order[step:]]
-        best = step + int(np.argmax(unexplained))
-        if unexplained[best - step] < 1e-14:
-            break
-        order[step], order[best] = order[best], order[step]
-        i = order[step]
-        column = rest[:, i] / math.sqrt(rest[i, i])
-        column[order[:step]] = 0.0
-        rest = rest - np.outer(column, column)
-        columns.append(column)
-    return order, np.stack(columns, axis=1)[order]

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+from jaxtyping import Float
 from numpy.typing import NDArray
 from scipy.special import ndtri
+
+from ..base.arrays import Floats
+from ..base.errors import InvalidInput
 
 _BLOCK = 128
 """Dimensions come in blocks of this size, then its doubles, so that asking for more never changes the earlier ones."""
@@ -22,6 +28,21 @@ def normals(seed: int, population: int, count: int, particles: int) -> NDArray[n
         blocks.append(_block(seed, population, start, stop, particles)[: count - start])
         start = stop
     return np.concatenate(blocks)
+
+
+def matched(points: Float[Floats, "k s"], known: Sequence[Float[Floats, "_ s"]] = ()) -> Float[Floats, "k s"]:
+    """With <x_i x_j> = delta_ij over the particles, exactly, and <x_i y> = 0 for all rows y of `known`.
+
+    The latter must hold in the limit of infinitely many particles; a row of ones takes out the means.
+    """
+    count, particles = points.shape
+    if particles <= count:
+        raise InvalidInput(f"particles = {particles} must exceed the {count} sources of a layer")
+    if known:
+        span = np.concatenate(known)
+        for _ in range(2):  # twice is enough
+            points = points - np.linalg.lstsq(span.T, points.T, rcond=1e-12)[0].T @ span
+    return np.asarray(np.linalg.solve(np.linalg.cholesky(points @ points.T / particles), points))
 
 
 def _block(seed: int, population: int, start: int, stop: int, particles: int) -> NDArray[np.float64]:

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 from numpy.typing import NDArray
 
-from ..base import check
+from ..base import check, ode
 from ..base.arrays import Floats
 from ..base.errors import InvalidInput
 from ..base.session import Report
@@ -25,6 +25,7 @@ from ..problem.gradient_flow import GradientFlow
 from ..problem.losses import Loss, SquaredError
 from ..problem.optimisers import SGD
 from ..problem.problem import Problem
+from ..problem.schedules import elapsed
 from .prediction import learned
 
 _ACCURACY = 1e-9
@@ -59,7 +60,7 @@ def mode_weights(values: Floats, problem: Problem, steps: NDArray[np.int64]) -> 
     """
     weight, optimiser = problem.loss.weight(problem.samples.samples), problem.optimiser
     if isinstance(optimiser, GradientFlow):
-        times = np.concatenate([[0.0], np.cumsum(optimiser.rates())])[steps]
+        times = elapsed(optimiser.rates())[steps]
         return weight * np.stack([learned(weight * values, time) for time in times])
     assert isinstance(optimiser, SGD)
     found = _recurrence(jnp.asarray(weight * values), jnp.asarray(optimiser.rates()), optimiser.momentum, steps)
@@ -100,7 +101,8 @@ def accumulated(
     model = _Model(jnp.asarray(kernel), jnp.asarray(problem.samples.y), problem.loss)
     start = jnp.asarray(initial)
     if isinstance(problem.optimiser, GradientFlow):
-        return _flow(model, start, np.concatenate([[0.0], np.cumsum(problem.optimiser.rates())])[steps])
+        times = elapsed(problem.optimiser.rates())[steps]
+        return np.asarray(ode.solutions(_Flow(model, start), jnp.zeros_like(start), times, _ACCURACY))
     optimiser = problem.optimiser
     assert isinstance(optimiser, SGD)
     batches = optimiser.batches(problem.samples.samples)
@@ -111,8 +113,7 @@ def accumulated(
     for first, last in pairwise(steps):
         state = _advance(runner, jnp.asarray(optimiser.momentum), state, jnp.asarray(first), jnp.asarray(last))
         found.append(np.asarray(state[0]))
-        losses = jax.vmap(lambda f: problem.loss.total(f, model.targets))(start + state[1])
-        report(int(last), int(steps[-1]), float(jnp.mean(losses)))
+        report(int(last), int(steps[-1]), float(problem.losses(start + state[1])["loss"].mean()))
     return np.stack(found)
 
 
@@ -152,28 +153,13 @@ def _advance(steps: _Steps, momentum: Array, state: tuple[Array, ...], start: Ar
     return last
 
 
-def _flow(model: _Model, initial: Float[Array, "draws p c"], times: Floats) -> Floats:
-    """dV/dt = Delta(f(0) + K V), adaptive."""
-    import diffrax
+class _Flow(eqx.Module):
+    """dV/dt = Delta(f(0) + K V)."""
 
-    rows = jnp.arange(model.targets.shape[0])
+    model: _Model
+    initial: Float[Array, "draws p c"]
 
-    def slope(t: Any, v: Array, args: tuple[_Model, Array]) -> Array:
-        del t
-        model, initial = args
-        return model.errors(initial + jnp.einsum("pq,dqc->dpc", model.kernel, v), rows)
-
-    solution = diffrax.diffeqsolve(
-        diffrax.ODETerm(slope),
-        diffrax.Tsit5(),
-        t0=times[0],
-        t1=times[-1],
-        dt0=None,
-        y0=jnp.zeros_like(initial),
-        args=(model, initial),
-        saveat=diffrax.SaveAt(ts=jnp.asarray(times)),
-        stepsize_controller=diffrax.PIDController(rtol=_ACCURACY, atol=_ACCURACY),
-        max_steps=None,
-        adjoint=diffrax.ForwardMode(),
-    )
-    return np.asarray(solution.ys)
+    def slope(self, v: Float[Array, "draws p c"]) -> Float[Array, "draws p c"]:
+        """Of V."""
+        outputs = self.initial + jnp.einsum("pq,dqc->dpc", self.model.kernel, v)
+        return self.model.errors(outputs, jnp.arange(self.model.targets.shape[0]))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
 from ..base.arrays import Floats
 from ..base.session import Report
+from ..base.statistics import mean_and_error
+from ..gaussian.roots import root
 from ..problem.problem import Problem
 from . import dynamics
 from .prediction import spectrum
@@ -24,7 +24,7 @@ class LinearModel:
         samples = problem.samples
         self.problem, self.steps, self.train, self.report = problem, steps, samples.samples, report
         self.kernel = StaticKernel(problem.network, problem.rule)
-        self.x = np.concatenate([samples.x, samples.x_test])
+        self.x = samples.everything
         found = self.kernel(self.x)
         self.ntk = found.ntk
         if self.random:
@@ -54,7 +54,7 @@ class LinearModel:
         """Outputs and losses of networks that begin with an output of zero."""
         zero = np.zeros((1, self.train, self.problem.samples.outputs))
         outputs = np.einsum("ap,tpc->tac", self.ntk[:, : self.train], self._accumulated(zero)[:, 0])
-        return self._split(outputs, self._losses(outputs))
+        return self._split(outputs, self.problem.losses(outputs))
 
     def ensemble(self) -> Arrays:
         """Mean and deviation over networks whose initial outputs are N(0, nngp), in closed form."""
@@ -81,12 +81,11 @@ class LinearModel:
 
     def drawn(self, draws: int, seed: int) -> Arrays:
         """Mean, its error and deviation from drawn initial outputs."""
-        values, vectors = spectrum(self.prior)
         normals = np.random.default_rng(seed).standard_normal((draws // 2, len(self.x), self.problem.samples.outputs))
-        initial = np.einsum("ak,dkc->dac", vectors * np.sqrt(values), np.concatenate([normals, -normals]))
+        initial = np.einsum("ak,dkc->dac", root(self.prior), np.concatenate([normals, -normals]))
         change = np.einsum("ap,tdpc->tdac", self.ntk[:, : self.train], self._accumulated(initial[:, : self.train]))
         outputs = initial[None] + change
-        losses = {name: loss.reshape(outputs.shape[:2]) for name, loss in self._losses(outputs).items()}
+        losses = self.problem.losses(outputs)
         arrays = self._split(outputs.mean(axis=1), {name: loss.mean(axis=1) for name, loss in losses.items()})
         arrays |= _named(self._split(outputs.std(axis=1, ddof=1), {}), "_deviation")
         errors = {name: _paired_error(loss) for name, loss in losses.items()}
@@ -97,16 +96,6 @@ class LinearModel:
         if len(self.x) > self.train:
             parts["test_"] = slice(self.train, len(self.x))
         return parts
-
-    def _losses(self, outputs: Floats) -> Arrays:
-        """Of the training and test samples for outputs (..., samples, C)."""
-        samples, loss = self.problem.samples, self.problem.loss
-        flat, found = outputs.reshape(-1, *outputs.shape[-2:]), {}
-        for (part, rows), y in zip(self._parts().items(), (samples.y, samples.y_test), strict=False):
-            targets = jnp.asarray(y)
-            values = jax.vmap(lambda f, targets=targets: loss.total(f, targets))(jnp.asarray(flat[:, rows]))
-            found[f"{part}loss"] = np.asarray(values).reshape(outputs.shape[:-2])
-        return found
 
     def _split(self, outputs: Floats, losses: Arrays) -> Arrays:
         arrays = {f"{part}outputs": outputs[:, rows] for part, rows in self._parts().items()} | losses
@@ -121,4 +110,4 @@ def _named(arrays: Arrays, ending: str) -> Arrays:
 def _paired_error(values: Floats) -> Floats:
     """Standard error of the mean over draws (axis 1), which come in pairs of opposite sign."""
     pairs = 0.5 * (values[:, : values.shape[1] // 2] + values[:, values.shape[1] // 2 :])
-    return np.asarray(pairs.std(axis=1, ddof=1) / np.sqrt(pairs.shape[1]))
+    return mean_and_error(pairs, axis=1)[1]

@@ -14,6 +14,7 @@ from ..base.arrays import Floats
 from ..gaussian import average, average_product
 from ..gaussian.jacobians import TOLERANCE
 from ..gaussian.nested import Function, evaluate
+from ..gaussian.roots import root
 from ..gaussian.sample_pairs import Pairs
 from ..gaussian.sobol import normals
 
@@ -54,7 +55,7 @@ def sampled_moments(
     activation: Activation, K: Float[Floats, "p p"], pairs: Pairs, seed: int, population: int, points: int
 ) -> Moments:
     """The moments by Sobol points. Means are taken over the same points, so that covariances are positive."""
-    h, count = normals(seed, population, len(K), points).T @ widest_first(K).T, len(pairs)
+    h, count = normals(seed, population, len(K), points).T @ root(K).T, len(pairs)
     total, mean = np.zeros((2 * count, 2 * count)), np.zeros(2 * count)
     for start in range(0, points, _ROWS):
         block = h[start : start + _ROWS]
@@ -63,12 +64,6 @@ def sampled_moments(
         total += products.T @ products / points
         mean += products.sum(axis=0) / points
     return Moments(total[:count, :count], total[:count, count:], total[count:, count:], mean[:count], mean[count:])
-
-
-def widest_first(K: Float[Floats, "p p"]) -> Float[Floats, "p p"]:
-    """A with A A^T = K. The widest directions come first, because Sobol points are best in their first dimensions."""
-    values, directions = np.linalg.eigh(K)  # in ascending order
-    return np.asarray(directions[:, ::-1] * np.sqrt(np.maximum(values[::-1], 0.0)))
 
 
 def exact_moments(activation: Activation, K: Float[Floats, "l p p"], pairs: Pairs) -> list[Moments]:

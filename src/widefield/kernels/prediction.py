@@ -16,9 +16,7 @@ from ..base.arrays import Floats
 from ..base.describe import put
 from ..base.errors import InvalidInput
 from ..data.samples import column
-
-_NULL = 1e-14
-"""Eigenvalues below this fraction of the largest times the number of samples are rounding."""
+from ..gaussian.roots import ROUNDING
 
 
 @dataclass(frozen=True)
@@ -154,7 +152,7 @@ def learned(values: Floats, time: float, *, learning_rate: float | None = None, 
 def spectrum(kernel: Floats) -> tuple[Floats, Floats]:
     """Eigenvalues (rounding set to zero) and eigenvectors of a kernel; an error if it is not positive."""
     values, vectors = scipy.linalg.eigh(kernel)
-    floor = _NULL * len(values) * float(np.abs(values).max(initial=0.0))
+    floor = ROUNDING * len(values) * float(np.abs(values).max(initial=0.0))
     if values.min(initial=0.0) < -1e4 * floor - 1e-300:
         raise InvalidInput(f"the kernel is not positive semidefinite: its smallest eigenvalue is {values.min():.3g}")
     return np.where(values > floor, values, 0.0), vectors

@@ -20,7 +20,7 @@ from ..base.describe import put
 from ..base.errors import InvalidInput
 from ..base.precision import double_precision
 from ..gaussian.pairs import TOLERANCE, Moments, Profile
-from ..problem.network import MLP, per_layer
+from ..problem.network import MLP, per_weight_layer
 from ..problem.rules import GradientDescent, LearningRule
 from .blocks import BLOCK, assemble
 
@@ -100,8 +100,8 @@ class StaticKernel:
         """Check the rates."""
         depth = self.network.hidden_layers
         biases = float(self.network.train_biases) if self.bias_rates is None else self.bias_rates
-        put(self, weight_rates=per_layer("weight_rates", self.weight_rates, depth, least=0.0))
-        put(self, bias_rates=per_layer("bias_rates", biases, depth, least=0.0))
+        put(self, weight_rates=per_weight_layer("weight_rates", self.weight_rates, depth, least=0.0))
+        put(self, bias_rates=per_weight_layer("bias_rates", biases, depth, least=0.0))
 
     def __call__(self, x: ArrayLike, x2: ArrayLike | None = None, *, block: int = BLOCK) -> Kernels:
         """Both kernels between the rows of x and those of x2 (of x, if there is no x2)."""
@@ -295,7 +295,7 @@ def _begin(
 ) -> tuple[Array, Array]:
     """K^1 and T^0 of the block at a corner."""
     left, right = (jax.lax.dynamic_slice_in_dim(*part) for part in zip((x, x2), corner, shape, strict=True))
-    k0 = left @ right.T / x.shape[1]
+    k0 = _input_kernel(left, right)
     return constants[0] * k0 + constants[1], constants[2] * k0 + constants[3]
 
 

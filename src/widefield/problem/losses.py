@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,9 +18,23 @@ from ..base.errors import InvalidInput
 
 REDUCTIONS = ("sum", "mean")
 
+HOPELESS = 1e12
+"""A loss so many times that of an output of zero will not come back."""
+
+
+class _ByPosition(type):
+    """Until 0.3, `reduction` may come first without its name."""
+
+    def __call__(cls, *values: Any, **named: Any) -> Any:
+        if values and values[0] in REDUCTIONS:
+            message = f"{cls.__name__}({values[0]!r}): write reduction={values[0]!r}"
+            warnings.warn(message, DeprecationWarning, stacklevel=2)
+            values, named = values[1:], {"reduction": values[0], **named}
+        return super().__call__(*values, **named)
+
 
 @dataclass(frozen=True)
-class Loss(Described, family="loss"):
+class Loss(Described, family="loss", metaclass=_ByPosition):
     """Base class. A member defines `value`; `error` follows by differentiation unless it is overridden.
 
     The total loss is the sum over samples (as in BP22 and BP23), or the mean if `reduction` is "mean"; for a
@@ -30,7 +46,7 @@ class Loss(Described, family="loss"):
                 return jnp.sum((targets - outputs) ** 4, axis=-1)
     """
 
-    reduction: str = "sum"
+    reduction: str = field(default="sum", kw_only=True)
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -56,6 +72,10 @@ class Loss(Described, family="loss"):
     def total(self, outputs: Float[Array, "p c"], targets: Float[Array, "p c"]) -> Float[Array, ""]:
         """Loss of a set of samples."""
         return self.weight(max(1, outputs.shape[0])) * jnp.sum(self.value(outputs, targets))
+
+    def hopeless(self, total: Any, targets: Float[Array, "p c"]) -> Any:
+        """Whether a total loss is beyond all hope: 1e12 times that of an output of zero, or not a number."""
+        return ~(total < HOPELESS * (1 + self.total(jnp.zeros_like(targets), targets)))
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,10 @@ class MLP(Described, family="network", kind="mlp"):
         for name, bounds in (("weight_variances", {"above": 0.0}), ("bias_variances", {"least": 0.0})):
             value = getattr(self, name)
             if isinstance(value, list | tuple):
-                put(self, **{name: per_layer(name, value, self.hidden_layers, **bounds)})
+                put(
+                    self,
+                    **{name: per_weight_layer(name, value, self.hidden_layers, **bounds)},
+                )
             else:
                 put(self, **{name: check.number(name, value, **bounds)})
         check.flag("train_biases", self.train_biases)
@@ -127,16 +130,23 @@ class MLP(Described, family="network", kind="mlp"):
         return self.richness / math.sqrt(last_width)
 
 
-def per_layer(name: str, value: Any, hidden_layers: int, **bounds: float) -> tuple[float, ...]:
-    """One number for each of the L + 1 layers of weights, from a list of them or from one number for all."""
-    if not isinstance(value, list | tuple):
-        return (check.number(name, value, **bounds),) * (hidden_layers + 1)
-    if len(value) != hidden_layers + 1:
-        raise InvalidInput(
-            f"{name} has {len(value)} entries; a network with hidden_layers = {hidden_layers} has "
-            f"{hidden_layers + 1} weight layers (the input layer first, the readout last)"
-        )
+def per_layer(name: str, value: Any, layers: int, which: str, **bounds: float) -> tuple[float, ...]:
+    """One number for each of so many layers, from a list of them or from one number for all; `which` names them.
+
+    >>> per_layer("weight_variances", 2.0, 3, "layers of weights")
+    (2.0, 2.0, 2.0)
+    """
+    if not isinstance(value, list | tuple | np.ndarray) or np.ndim(value) == 0:
+        return (check.number(name, value, **bounds),) * layers
+    if len(value) != layers:
+        raise InvalidInput(f"{name} has {len(value)} entries; it must be a number or have {layers}, for {which}")
     return tuple(check.number(name, item, **bounds) for item in value)
+
+
+def per_weight_layer(name: str, value: Any, hidden_layers: int, **bounds: float) -> tuple[float, ...]:
+    """One number for each of the L + 1 layers of weights."""
+    which = f"the weight layers of hidden_layers = {hidden_layers} (the input layer first, the readout last)"
+    return per_layer(name, value, hidden_layers + 1, which, **bounds)
 
 
 def _sequence(value: Any) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""How weights move: gradient descent in all its variants. Gradient flow has a file of its own (`flow.py`)."""
+"""How weights move: gradient descent in all its variants. Gradient flow has a file of its own (`gradient_flow.py`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..base import check
 from ..base.describe import Described, parse_plain, put
 from ..base.errors import InvalidInput
 from ..matrices.substrate import State
-from .schedules import Schedule
+from .schedules import Schedule, rates_of
 
 Values = dict[str, Any]
 """Something for all that learns, by name: the values themselves, or directions in which they move."""
@@ -101,10 +101,7 @@ class SGD(Optimiser, kind="sgd"):
         """Check and normalise every field."""
         put(self, steps=check.integer("steps", self.steps, least=1))
         if isinstance(self.learning_rate, list | tuple):
-            rates = tuple(check.number("learning_rate", rate, least=0.0) for rate in self.learning_rate)
-            if len(rates) != self.steps:
-                raise InvalidInput(f"learning_rate has {len(rates)} entries; steps = {self.steps}")
-            put(self, learning_rate=rates)
+            put(self, learning_rate=tuple(rates_of(self.learning_rate, self.steps).tolist()))
         elif not isinstance(self.learning_rate, Schedule):
             put(self, learning_rate=check.number("learning_rate", self.learning_rate, above=0.0))
         if self.batch_size is not None:
@@ -128,15 +125,7 @@ class SGD(Optimiser, kind="sgd"):
 
     def rates(self) -> NDArray[np.float64]:
         """Learning rate of every step."""
-        if isinstance(self.learning_rate, Schedule):
-            rates = check.array(f"{type(self.learning_rate).__name__}.rates", self.learning_rate.rates(self.steps))
-            if rates.shape != (self.steps,):
-                raise InvalidInput(
-                    f"{type(self.learning_rate).__name__}.rates({self.steps}) has shape {rates.shape}; "
-                    f"it must hold one learning rate for each of steps = {self.steps}"
-                )
-            return rates
-        return np.broadcast_to(np.asarray(self.learning_rate), (self.steps,)).copy()
+        return rates_of(self.learning_rate, self.steps)
 
     def batches(self, samples: int) -> NDArray[np.int64] | None:
         """Row numbers of the samples of every step, or None for the full batch."""

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
 from ..base.describe import Described
 from ..base.errors import InvalidInput
+from ..base.precision import double_precision
 from ..data import DataSource, Samples
 from . import gradient_flow as gradient_flow  # a kind of optimiser in files: without it TOML would not know it
 from .losses import Loss, SquaredError
@@ -22,8 +24,6 @@ from .question import Question
 from .record import Record
 from .rules import GradientDescent, LearningRule
 
-HOPELESS = 1e12
-"""A loss so many times that of an output of zero will not come back."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,23 @@ class Problem(Question):
             np.put_along_axis(weights[:steps], rows, self.loss.weight(rows.shape[1]), axis=1)
         return weights
 
+    def losses(self, outputs: Any) -> dict[str, NDArray[np.float64]]:
+        """Total `loss` of the training samples and `test_loss` of the test samples.
+
+        `outputs` (..., samples, C) are those of the training samples, then of the test samples if they are there.
+        """
+        train, parts = self.samples.samples, {"loss": (slice(self.samples.samples), self.samples.y)}
+        if outputs.shape[-2] > train:
+            parts["test_loss"] = (slice(train, None), self.samples.y_test)
+        found = {}
+        with double_precision():
+            flat = jnp.asarray(outputs).reshape(-1, *outputs.shape[-2:])
+            for name, (rows, y) in parts.items():
+                total = jax.vmap(partial(self.loss.total, targets=jnp.asarray(y)))(flat[:, rows])
+                found[name] = np.asarray(total).reshape(outputs.shape[:-2])
+        return found
+
     def exploded(self, loss: Any) -> Any:
-        """Whether a loss is beyond all hope: 1e12 times that of an output of zero, or not a number."""
-        targets = jnp.asarray(self.samples.y)
-        return ~(loss < HOPELESS * (1 + float(self.loss.total(jnp.zeros_like(targets), targets))))
+        """Whether a loss will not come back, see `Loss.hopeless`."""
+        with double_precision():
+            return np.asarray(self.loss.hopeless(loss, jnp.asarray(self.samples.y)))

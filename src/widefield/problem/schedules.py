@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,31 @@ from numpy.typing import NDArray
 from ..base import check
 from ..base.describe import Described, put
 from ..base.errors import InvalidInput
+
+
+def elapsed(rates: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The time before every step and after the last: 0, eta_0, eta_0 + eta_1, ..."""
+    return np.concatenate([[0.0], np.cumsum(rates)])
+
+
+def rates_of(learning_rate: Any, steps: int, name: str = "learning_rate") -> NDArray[np.float64]:
+    """Learning rate of every step, from a number, a `Schedule` or one number for each step.
+
+    >>> rates_of(0.5, 3)
+    array([0.5, 0.5, 0.5])
+    """
+    count = check.integer("steps", steps, least=1)
+    if isinstance(learning_rate, Schedule):
+        name = f"{type(learning_rate).__name__}.rates({count})"
+        rates = check.array(name, learning_rate.rates(count))
+    else:
+        rates = check.array(name, learning_rate)
+        rates = np.full(count, rates) if rates.ndim == 0 else rates
+    if rates.shape != (count,):
+        raise InvalidInput(f"{name} has shape {rates.shape}; it must have one entry for each of steps = {count}")
+    if (rates < 0).any():
+        raise InvalidInput(f"{name} = {rates.min():g} must not be negative")
+    return rates
 
 
 @dataclass(frozen=True)

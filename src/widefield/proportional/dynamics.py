@@ -16,11 +16,11 @@ from ..base import check
 from ..base.arrays import Floats
 from ..base.errors import Diverged, NotAccurate
 from ..base.session import Report, progress_bar
-from ..problem.schedules import Schedule
+from ..problem.schedules import Schedule, elapsed, rates_of
 from .equations import Equations, equations
 from .extrapolation import heun_limit
 from .result import Dynamics, dataset
-from .setting import LinearNetwork, LinearTask, learning_rates
+from .setting import LinearNetwork, LinearTask
 from .sweep import Curves, sweep
 
 NAMES = ("train_loss", "bias", "width_variance", "data_variance", "test_loss")
@@ -61,11 +61,11 @@ def solve(
         progress: True or False for a progress bar, None for one on terminals only, or a function
             `report(steps done, steps in all, loss)`.
     """
-    rates = learning_rates(rate, steps)
+    rates = rates_of(rate, steps, "rate")
     with progress_bar("proportional limit", False if callable(progress) else progress) as bar:
         report = progress if callable(progress) else bar
         found = _solved([network], [task], rates[None], check.integer("layer_steps", layer_steps, least=2), report)
-    time = np.concatenate([[0.0], np.cumsum(rates)])
+    time = elapsed(rates)
     values = {name: part[0] for name, part in found.values.items()}
     errors = {name: part[0] for name, part in found.errors.items()}
     step = int(found.diverged[0])

@@ -18,7 +18,7 @@ from ..base.session import Report, progress_bar
 from .dynamics import NAMES, solve
 from .extrapolation import best_polynomial
 from .result import Dynamics, dataset
-from .setting import LinearNetwork, LinearTask, learning_rates
+from .setting import LinearNetwork, LinearTask
 
 _REFINEMENTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 _MOST = 1600
@@ -57,7 +57,6 @@ def solve_long(
     """
     count = check.integer("steps", steps, least=1)
     eta = check.number("rate", rate, above=0.0)
-    learning_rates(eta, count)
     return _extrapolated(network, task, eta * count, eta, tolerance, times, progress)
 
 

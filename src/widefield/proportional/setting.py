@@ -19,7 +19,6 @@ from ..base import check
 from ..base.arrays import Floats
 from ..base.describe import ByValue, Described, parse_plain, put
 from ..base.errors import InvalidInput
-from ..problem.schedules import Schedule
 
 PARAMETERISATIONS = ("mean-field", "ntk")
 
@@ -249,18 +248,6 @@ class LinearTask(ByValue, Described, family="task", kind="linear"):
     def gram(self) -> Floats:
         """Inner products of the targets' coefficients in every mode; (modes, outputs, outputs)."""
         return np.asarray(self.target)[None] if self.spectrum is None else self.spectrum.gram
-
-
-def learning_rates(rate: float | Schedule | ArrayLike, steps: int) -> Floats:
-    """Learning rate eta of every step, from a number, a schedule or one number for each step."""
-    count = check.integer("steps", steps, least=1)
-    values = rate.rates(count) if isinstance(rate, Schedule) else check.array("rate", rate)
-    values = np.broadcast_to(values, (count,)) if values.ndim == 0 else values
-    if values.shape != (count,):
-        raise InvalidInput(f"rate has shape {values.shape}; it must be a number or have one entry for {count} steps")
-    if (values < 0).any():
-        raise InvalidInput(f"rate = {values.min():g} must not be negative")
-    return np.asarray(values)
 
 
 def _ratio(name: str, value: float) -> float:

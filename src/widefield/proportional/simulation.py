@@ -19,14 +19,16 @@ from ..base import check
 from ..base.arrays import Floats
 from ..base.errors import Interrupted, InvalidInput
 from ..base.session import Report, Session, progress_bar, watching_for_interrupt
+from ..base.statistics import mean_and_error
 from ..data import Data
+from ..gaussian import roots
 from ..problem.losses import SquaredError
 from ..problem.network import MLP
 from ..problem.optimisers import SGD
 from ..problem.problem import Problem
-from ..problem.schedules import Schedule
+from ..problem.schedules import Schedule, elapsed, rates_of
 from .result import Dynamics, dataset
-from .setting import LinearNetwork, LinearTask, learning_rates
+from .setting import LinearNetwork, LinearTask
 
 _NUMBERS = 2**21
 """Of all networks that are trained side by side: more leave the cache and gain nothing."""
@@ -57,7 +59,7 @@ def simulate(
             `report(networks done, networks in all, loss)`.
     """
     sizes = Sizes.of(network, task, check.integer("dimension", dimension, least=1))
-    rates, count = learning_rates(rate, steps), check.integer("networks", networks, least=2)
+    rates, count = rates_of(rate, steps, "rate"), check.integer("networks", networks, least=2)
     start = check.integer("seed", seed)
     together = max(1, min(count, _NUMBERS // sizes.numbers))
     found: list[Floats] = []
@@ -86,12 +88,10 @@ def _part(report: Report, first: int, size: int, count: int) -> Report:
 
 def _means(network: LinearNetwork, task: LinearTask, rates: Floats, sizes: Sizes, losses: Floats) -> Dynamics:
     """Means over networks and their standard errors, infinite for one network."""
-    count = losses.shape[1]
     with np.errstate(over="ignore", invalid="ignore"):
-        mean = losses.mean(axis=1)
-        error = losses.std(axis=1, ddof=1) / math.sqrt(count) if count > 1 else np.full_like(mean, np.inf)
+        mean, error = mean_and_error(losses, axis=1, alone=math.inf)
     names = ("test_loss", "train_loss")
-    time = np.concatenate([[0.0], np.cumsum(rates)])
+    time = elapsed(rates)
     blown = np.nonzero(~np.isfinite(mean[0]))[0]
     data = dataset(
         time,
@@ -231,8 +231,6 @@ def _targets(task: LinearTask, repeats: NDArray[np.int64]) -> Floats:
     if task.spectrum is not None:
         squares = task.spectrum.target
         return np.repeat(squares if squares.ndim == 2 else np.sqrt(squares)[:, None], repeats, axis=0)
-    values, vectors = np.linalg.eigh(task.gram[0])
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
     dimension = int(repeats[0])
     if dimension < outputs:
         raise InvalidInput(f"dimension = {dimension} must be at least the number of outputs, {outputs}")
@@ -241,7 +239,7 @@ def _targets(task: LinearTask, repeats: NDArray[np.int64]) -> Floats:
     for output in range(outputs):
         directions[output::outputs, output] = 1.0
     directions *= np.sqrt(dimension / directions.sum(axis=0))
-    return np.asarray(directions @ root.T)
+    return np.asarray(directions @ roots.root(task.gram[0]).T)
 
 
 def as_problem(
@@ -273,7 +271,7 @@ def as_problem(
     problem = Problem(
         network=MLP(int(network.hidden_layers), "linear", network.gamma, width_ratios=ratios, centred=network.centred),
         data=data,
-        loss=SquaredError("mean"),
+        loss=SquaredError(reduction="mean"),
         optimiser=SGD(check.number("rate", rate, above=0.0), steps),
     )
     return problem, sizes.widths[-1]

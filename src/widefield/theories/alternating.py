@@ -20,9 +20,9 @@ from ..kernels.static import StaticKernel
 from ..problem.optimisers import SGD
 from ..problem.theory import Theory
 from ..solvers.alternating.equations import Equations, Rule
-from ..solvers.alternating.iteration import Schedule, Solution, alternate
+from ..solvers.alternating.iteration import Iteration, Solution, alternate
+from ..solvers.alternating.noise import Sampling, counts
 from ..solvers.alternating.order import Order
-from ..solvers.alternating.sources import Sampling, counts
 from ..trajectory.trajectory import Trajectory
 from .recording import from_arrays, over_replicas
 
@@ -100,15 +100,15 @@ class AlternatingMonteCarlo(Theory, kind="alternating-monte-carlo"):
         self._check_memory(problem)
         began, steps = time.perf_counter(), problem.record.at(problem.optimiser.steps)
         sampling = self.sampling(problem)
-        schedule = Schedule(self.damping, self.iterations, self.tolerance, self.fresh, self.settle)
+        iteration = Iteration(self.damping, self.iterations, self.tolerance, self.fresh, self.settle)
         samples, found, solutions = problem.samples, [], []
         with double_precision():
             equations = Equations.of(problem)
             self._check_matching(equations)
-            start = StaticKernel(problem.network, problem.rule).layers(np.concatenate([samples.x, samples.x_test]))
+            start = StaticKernel(problem.network, problem.rule).layers(samples.everything)
             for replica in range(self.replicas):
                 watch = _Reporter(problem, session, replica * self.iterations, self.replicas * self.iterations)
-                solution = alternate(equations, start, sampling, schedule, seed=self.seed + replica, watch=watch)
+                solution = alternate(equations, start, sampling, iteration, seed=self.seed + replica, watch=watch)
                 found.append(_recorded(problem, equations, solution, steps))
                 solutions.append(solution)
         change = max(float(solution.change[-1]) for solution in solutions)

@@ -83,7 +83,7 @@ class Fluctuations(Theory, kind="fluctuations"):
         _check(problem)
         samples, network = problem.samples, problem.network
         widths = network.widths(self.width)
-        x = np.concatenate([samples.x, samples.x_test])
+        x = samples.everything
         point = saddle_point(network, x)
         pairs = Pairs.within(samples.samples, samples.test_samples)
         unknown = problem.optimiser.steps, float("nan")
@@ -97,7 +97,7 @@ class Fluctuations(Theory, kind="fluctuations"):
             # Nearly all of the time goes into layers, none into steps.
             report=lambda done, total: session.report(done * problem.optimiser.steps // (total + 1), *unknown),
         )
-        lazy = _Lazy(problem, point, found, x @ x.T / samples.dimension, widths[-1])
+        lazy = _Lazy(problem, point, found, samples.kernel(everything=True), widths[-1])
         with double_precision(), np.errstate(over="ignore", invalid="ignore"):
             arrays = lazy.training(steps)
         if problem.record.kernels:

@@ -18,7 +18,7 @@ from ..base.arrays import Floats
 from ..base.describe import put
 from ..base.errors import InvalidInput, NotAccurate
 from ..base.precision import double_precision
-from ..gaussian.sobol import normals
+from ..gaussian.sobol import matched, normals
 from ..kernels.dynamics import check_supported
 from ..kernels.static import LayerKernels, StaticKernel
 from ..problem.rules import GradientDescent
@@ -81,7 +81,7 @@ class Perturbative(Theory, kind="perturbative"):
         network, samples = problem.network, problem.samples
         richness = network.richness if network.parameterisation == "mean-field" else 0.0
         with double_precision():
-            x = np.concatenate([samples.x, samples.x_test])
+            x = samples.everything
             static = StaticKernel(network, problem.rule).layers(x)
             recorder = _Recorder(problem, static, richness)
             found: list[Arrays] = []
@@ -129,7 +129,7 @@ class Perturbative(Theory, kind="perturbative"):
 
     def _corrections(self, problem: Problem, static: LayerKernels, x: Floats) -> Iterator[Correction]:
         network, outputs = problem.network, problem.samples.outputs
-        input_kernel = x @ x.T / x.shape[1]
+        input_kernel = problem.samples.kernel(everything=True)
         if _closed(problem):
             yield LinearCorrection(jnp.asarray(input_kernel), outputs, network.hidden_layers, self.published)
             return
@@ -139,7 +139,7 @@ class Perturbative(Theory, kind="perturbative"):
         check.memory("sampled neurons", held, "reduce particles or samples")
         statics = layers(network, static, input_kernel)
         for seed in range(self.first_seed, self.first_seed + self.replicas):
-            points = [_matched(normals(seed, k, dimensions, self.particles).T) for k in range(len(statics))]
+            points = [matched(normals(seed, k, dimensions, self.particles)).T for k in range(len(statics))]
             sources = tuple(sampled(network.phi, s, p, outputs) for s, p in zip(statics, points, strict=True))
             yield SampledCorrection(statics, sources, jnp.asarray(input_kernel), network.train_biases)
 
@@ -148,14 +148,6 @@ def _closed(problem: Problem) -> bool:
     network = problem.network
     plain = network.weight_variances == 1.0 or set(network.weight_scales) == {1.0}
     return network.activation == "linear" and plain and not network.has_biases and set(network.ratios) == {1.0}
-
-
-def _matched(points: Floats) -> Floats:
-    """With second moments of exactly 1 and no correlations."""
-    if len(points) <= points.shape[1]:
-        raise InvalidInput(f"particles = {len(points)} must exceed the {points.shape[1]} sources of a layer")
-    factor = np.linalg.cholesky(points.T @ points / len(points))
-    return np.asarray(np.linalg.solve(factor, points.T).T)
 
 
 class _Recorder:

@@ -10,7 +10,9 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from ..base.statistics import mean_and_error
 from ..problem.problem import Problem
+from ..problem.schedules import elapsed
 from ..problem.theory import Theory
 from ..trajectory import two_time
 from ..trajectory.trajectory import Trajectory
@@ -122,9 +124,9 @@ def over_replicas(found: Sequence[dict[str, NDArray[Any]]]) -> dict[str, NDArray
     arrays: dict[str, NDArray[Any]] = {}
     for name in found[0]:
         values = np.stack([replica[name] for replica in found])
-        arrays[name] = values.mean(axis=0)
+        arrays[name], error = mean_and_error(values)
         if len(found) > 1:
-            arrays[f"{name}_error"] = values.std(axis=0, ddof=1) / np.sqrt(len(found))
+            arrays[f"{name}_error"] = error
     return arrays
 
 
@@ -142,9 +144,9 @@ def _described(
     variables["input_kernel"] = (("sample", "sample_"), samples.kernel()[:recorded, :recorded])
     if samples.test_samples:
         variables["test_targets"] = (("test_sample", "output"), samples.y_test)
-    elapsed = np.concatenate([[0.0], np.cumsum(problem.optimiser.rates())])
+    times = elapsed(problem.optimiser.rates())
     coordinates |= {
-        "time": elapsed[steps],
+        "time": times[steps],
         "step": ("time", steps),
         "layer": np.arange(1, problem.network.hidden_layers + 1),
     }

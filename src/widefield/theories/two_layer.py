@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base import check
+from ..base import check, ode
 from ..base.arrays import Arrays
 from ..base.describe import put
 from ..base.errors import InvalidInput
@@ -24,11 +23,11 @@ from ..problem.gradient_flow import GradientFlow
 from ..problem.optimisers import SGD
 from ..problem.rules import DirectFeedbackAlignment, FeedbackAlignment, GatedLinear, GradientDescent, Hebb
 from ..problem.theory import Theory
-from ..solvers.two_layer import flow, integrate, neurons
+from ..solvers.two_layer import flow, neurons
 from ..solvers.two_layer.particles import Layout, Process, advance, discrete
-from ..solvers.two_layer.recording import Measured, input_kernel, recorded
+from ..solvers.two_layer.recording import Measured, recorded
 from ..trajectory.trajectory import Trajectory
-from .recording import from_arrays
+from .recording import from_arrays, over_replicas
 
 if TYPE_CHECKING:
     from ..base.session import Session
@@ -107,7 +106,7 @@ class TwoLayer(Theory, kind="two-layer"):
                     _over_time(problem, steps, self._neurons(layout, method, k, steps), session, k, count)
                     for k in range(count)
                 ]
-                arrays = _averaged(found)
+                arrays = over_replicas(found)
                 statistics = {"dimensions": layout.dimensions, "replicas": count}
                 statistics["particles"] = (
                     self.particles if method == "sampled" else neurons.grid_size(layout.dimensions, self.spacing)
@@ -141,7 +140,7 @@ class TwoLayer(Theory, kind="two-layer"):
         accuracy = min(self.accuracy, _MOMENTS_ACCURACY)
         yield _measure(equation, state)
         for start, stop in pairwise(steps):
-            state = integrate.after(equation, state, float(np.sum(rates[start:stop])), accuracy)
+            state = ode.after(equation, state, float(np.sum(rates[start:stop])), accuracy)
             yield _measure(equation, state)
 
     def _neurons(self, layout: Layout, method: str, replica: int, steps: NDArray[np.int64]) -> Iterator[Measured]:
@@ -155,7 +154,7 @@ class TwoLayer(Theory, kind="two-layer"):
             rates = optimiser.rates()
             accuracy = max(self.accuracy, _KINKED_ACCURACY) if layout.problem.network.phi.kinks else self.accuracy
             for start, stop in pairwise(steps):
-                state = integrate.after(process, state, float(np.sum(rates[start:stop])), accuracy)
+                state = ode.after(process, state, float(np.sum(rates[start:stop])), accuracy)
                 yield _measure(process, state)
             return
         assert isinstance(optimiser, SGD)
@@ -180,7 +179,7 @@ def _over_time(
     replicas: int,
 ) -> Arrays:
     """Records of one replica; what comes after an explosion is not a number."""
-    inputs = input_kernel(problem)
+    inputs = problem.samples.kernel(everything=True)
     records: list[Arrays] = []
     for step, measured in zip(steps, course, strict=False):
         records.append(recorded(problem, measured, inputs))
@@ -190,17 +189,6 @@ def _over_time(
             break
     records += [{name: np.full_like(value, np.nan) for name, value in records[0].items()}] * (len(steps) - len(records))
     return {name: np.stack([record[name] for record in records]) for name in records[0]}
-
-
-def _averaged(found: list[Arrays]) -> Arrays:
-    """Mean over replicas, and its standard error if there are several."""
-    arrays: Arrays = {}
-    for name in found[0]:
-        values = np.stack([replica[name] for replica in found])
-        arrays[name] = values.mean(axis=0)
-        if len(found) > 1:
-            arrays[f"{name}_error"] = values.std(axis=0, ddof=1) / math.sqrt(len(found))
-    return arrays
 
 
 def _against_grid(problem: Problem, layout: Layout) -> str:

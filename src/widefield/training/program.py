@@ -19,7 +19,7 @@ from ..matrices.substrate import Forward, OuterProducts, State, Substrate, Weigh
 from ..problem.losses import Loss
 from ..problem.network import MLP
 from ..problem.optimisers import Optimiser, Values
-from ..problem.problem import HOPELESS, Problem
+from ..problem.problem import Problem
 from ..problem.rules import LearningRule, hidden
 
 Rows = Int[Array, " p"] | slice
@@ -121,9 +121,9 @@ class Program(eqx.Module):
         return (self._shaken(state, number) if self.optimiser.shakes else state), loss
 
     def exploded(self, loss: Float[Array, "..."]) -> Bool[Array, "..."]:
-        """Whether a loss is beyond all hope: 1e12 times that of an output of zero, or not a number."""
-        nothing = self.loss.total(jnp.zeros_like(self.targets), self.targets)
-        return ~(loss < HOPELESS * (1 + nothing))
+        """Whether a loss will not come back, see `Loss.hopeless`."""
+        failed: Bool[Array, "..."] = self.loss.hopeless(loss, self.targets)
+        return failed
 
     def gradient(self, state: State, rows: Rows) -> tuple[Values, Float[Array, ""], State]:
         """dW/dt of all that learns from some of the samples (BP23 eq. (2)), and their loss."""

@@ -17,14 +17,14 @@ from ...base.errors import InvalidInput
 from ...kernels.static import LayerKernels
 from .equations import Equations
 from .layer import Estimate, estimate
+from .noise import Sampling, normals
 from .order import Order, damped
-from .sources import Sampling, normals
 
 Watch = Callable[[Order, Array], Any]
 
 
 @dataclass(frozen=True)
-class Schedule:
+class Iteration:
     """How estimates are combined.
 
     Args:
@@ -41,9 +41,9 @@ class Schedule:
     fresh: bool = True
     settle: int | None = None
 
-    def fraction(self, iteration: int) -> float:
+    def fraction(self, number: int) -> float:
         """beta, or after `settle` iterations 1/k from there on (a running mean of the estimates)."""
-        late = 0 if self.settle is None else max(0, iteration + 1 - self.settle)
+        late = 0 if self.settle is None else max(0, number + 1 - self.settle)
         return 1 / (1 / self.damping + late)
 
 
@@ -84,7 +84,7 @@ def alternate(
     equations: Equations,
     start: LayerKernels,
     sampling: Sampling | None = None,
-    schedule: Schedule | None = None,
+    iteration: Iteration | None = None,
     *,
     seed: int = 0,
     watch: Watch | None = None,
@@ -97,21 +97,21 @@ def alternate(
         equations: of the problem.
         start: kernels that stand still, the initial guess; all responses begin at zero.
         sampling: how the averages over a layer are estimated.
-        schedule: how the estimates are combined.
+        iteration: how the estimates are combined.
         seed: of the random numbers.
         watch: called with the order parameters and the outputs (n,) after every iteration, outside the timing.
     """
-    sampling, schedule = sampling or Sampling(), schedule or Schedule()
+    sampling, iteration = sampling or Sampling(), iteration or Iteration()
     order = resting(equations, start)
     outputs, errors = _outputs(equations, order)
     converged = False
     change: list[float] = []
     seconds: list[float] = []
     history: list[Any] = []
-    for iteration in range(schedule.iterations):
+    for number in range(iteration.iterations):
         began = time.perf_counter()
-        draw = (seed, iteration if schedule.fresh else 0)
-        fraction = jnp.asarray(schedule.fraction(iteration))
+        draw = (seed, number if iteration.fresh else 0)
+        fraction = jnp.asarray(iteration.fraction(number))
         order, moved = damped(order, _estimates(draw, equations, order, errors, sampling), fraction)
         outputs, errors = _outputs(equations, order)
         change.append(float(moved))
@@ -119,12 +119,12 @@ def alternate(
         seconds.append(time.perf_counter() - began)
         if not np.isfinite(change[-1]):
             raise InvalidInput(
-                f"samples = {sampling.samples}, damping = {schedule.damping:g}: iteration {iteration + 1} diverged; "
+                f"samples = {sampling.samples}, damping = {iteration.damping:g}: iteration {number + 1} diverged; "
                 "use more samples, a smaller damping or a smaller learning_rate, or InfiniteWidth"
             )
         if watch:
             history.append(watch(order, outputs))
-        converged = change[-1] <= schedule.tolerance
+        converged = change[-1] <= iteration.tolerance
         if converged:
             break
     shape = (equations.times, equations.count)

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from .equations import Equations, Surroundings
 from .marching import Fields
-from .sources import Sources
+from .noise import Sources
 from .triangular import lower_lower, unit_lower_inverse
 
 _ELEMENTS = 2**16

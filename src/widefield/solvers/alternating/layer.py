@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from .equations import Equations, Surroundings, nonlinearity
 from .jacobian import Responses, by_jacobians
 from .marching import Fields, march
-from .sources import Sampling, Sources, draw
+from .noise import Sampling, Sources, draw
 from .stein import by_stein
 from .triangular import gram, lower_outer
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .equations import Equations, Surroundings, nonlinearity
-from .sources import Sources
+from .noise import Sources
 from .triangular import lower_times
 
 MARCH_ROWS = 100

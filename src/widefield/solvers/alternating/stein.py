@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 from .equations import Equations, nonlinearity
 from .jacobian import Responses
 from .marching import Fields
-from .sources import Sources
+from .noise import Sources
 from .triangular import lower_outer
 
 

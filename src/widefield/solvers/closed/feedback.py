@@ -19,9 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.arrays import Floats
+from ...gaussian.roots import root
 from .gradient_descent import Report
 from .setting import Setting
-from .solution import Solution, TwoTime, for_all_samples, on_first_sample, spread, vectors
+from .solution import Solution, TwoTime, for_all_samples, on_first_sample, spread
 
 
 class FeedbackSweep:
@@ -141,9 +142,9 @@ class FeedbackSweep:
             row = np.repeat(steps, samples)
             weights, biases = (x[layer - 1][np.ix_(row, row)] for x in (setting.weights, setting.biases))
             kernel = weights * kernel + biases + self.pseudo[layer] * k @ k.T
-            features.append(vectors(kernel).reshape(count, samples, -1))
+            features.append(root(kernel, thin=True).reshape(count, samples, -1))
             mixed, own = Gt[steps].reshape(-1, outputs), self.pseudo[layer] * np.eye(outputs)
-            joint = vectors(np.block([[G[np.ix_(columns, columns)], mixed], [mixed.T, own]]))
+            joint = root(np.block([[G[np.ix_(columns, columns)], mixed], [mixed.T, own]]), thin=True)
             gradients.append(spread(joint[: len(columns)], outputs, samples))
             pseudo.append(spread(np.tile(joint[len(columns) :], (count, 1)), outputs, samples))
         return TwoTime(features, gradients, pseudo, self._responses(steps, couplings))

@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.arrays import Floats
+from ...gaussian.roots import root
 from .gates import Gates
 from .gradient_descent import Report
 from .setting import Setting
-from .solution import Solution, TwoTime, vectors
+from .solution import Solution, TwoTime
 
 
 class GatedSweep:
@@ -133,9 +134,10 @@ class GatedSweep:
         each = samples * outputs
         rows, columns = ((steps[:, None] * k + np.arange(k)).ravel() for k in (samples, each))
         layers, initial = range(1, setting.layers + 1), setting.memory.initial[steps]
-        features = [vectors(self.features[k][np.ix_(rows, rows)]).reshape(count, samples, -1) for k in layers]
+        features = [root(self.features[k][np.ix_(rows, rows)], thin=True).reshape(count, samples, -1) for k in layers]
         gradients = [
-            vectors(self.gradients[k][np.ix_(columns, columns)]).reshape(count, samples, outputs, -1) for k in layers
+            root(self.gradients[k][np.ix_(columns, columns)], thin=True).reshape(count, samples, outputs, -1)
+            for k in layers
         ]
         forward: list[tuple[Floats, Floats]] = []
         backward: list[tuple[Floats, Floats]] = []

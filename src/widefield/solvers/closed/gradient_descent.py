@@ -29,8 +29,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.arrays import Floats
+from ...gaussian.roots import root
 from .setting import Setting
-from .solution import Solution, TwoTime, for_all_samples, on_first_sample, spread, vectors
+from .solution import Solution, TwoTime, for_all_samples, on_first_sample, spread
 
 Report = Callable[[int, Floats], None]
 
@@ -88,8 +89,10 @@ class Sweep:
         setting, samples, outputs = self.setting, self.setting.samples, self.setting.outputs
         rows, columns = self._rows(steps), (steps[:, None] * outputs + np.arange(outputs)).ravel()
         layers, initial = range(1, setting.layers + 1), setting.memory.initial
-        features = [vectors(self.two_time_feature(k, steps)).reshape(len(steps), samples, -1) for k in layers]
-        gradients = [spread(vectors(self.gradient[k][np.ix_(columns, columns)]), outputs, samples) for k in layers]
+        features = [root(self.two_time_feature(k, steps), thin=True).reshape(len(steps), samples, -1) for k in layers]
+        gradients = [
+            spread(root(self.gradient[k][np.ix_(columns, columns)], thin=True), outputs, samples) for k in layers
+        ]
         forward: list[tuple[Floats, Floats]] = []
         backward: list[tuple[Floats, Floats]] = []
         for k in layers[:-1]:

@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.arrays import Floats
+from ...gaussian.roots import root
 from .gradient_descent import Report
 from .setting import Setting
-from .solution import Solution, TwoTime, for_all_samples, spread, vectors
+from .solution import Solution, TwoTime, for_all_samples, spread
 
 
 class HebbSweep:
@@ -126,7 +127,7 @@ class HebbSweep:
         for kernel, product, feature in zip(kernels, products, self.features[1:], strict=True):
             mixed = product[np.ix_(columns, rows)]
             joint = np.block([[kernel[np.ix_(columns, columns)], mixed], [mixed.T, feature[np.ix_(rows, rows)]]])
-            both = vectors(joint)
+            both = root(joint, thin=True)
             gradients.append(spread(both[: len(columns)], outputs, samples))
             shaped = both[len(columns) :].reshape(count, samples, -1)
             features.append(shaped)

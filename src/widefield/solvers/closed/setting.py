@@ -55,12 +55,11 @@ class Setting:
         network, samples, optimiser = problem.network, problem.samples, problem.optimiser
         assert isinstance(optimiser, SGD)
         memory = WeightMemory.of(optimiser)
-        x = np.concatenate([samples.x, samples.x_test])
         variances = [scale**2 for scale in network.weight_scales]
         fixed = np.ones_like(memory.noise)
         biases = [s**2 * fixed if not network.train_biases else memory.variance(s**2) for s in network.bias_scales]
         return cls(
-            kernel=x @ x.T / samples.dimension,
+            kernel=samples.kernel(everything=True),
             targets=samples.y,
             loss=problem.loss,
             batches=problem.batch_weights(),

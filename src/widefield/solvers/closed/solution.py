@@ -54,13 +54,6 @@ class TwoTime:
     responses: dict[str, list[tuple[Floats, Floats]]]
 
 
-def vectors(kernel: Float[Floats, "n n"]) -> Float[Floats, "n r"]:
-    """Vectors with these inner products."""
-    values, directions = np.linalg.eigh((kernel + kernel.T) / 2)
-    kept = values > 1e-15 * max(values[-1], 0.0)
-    return np.asarray(directions[:, kept] * np.sqrt(values[kept]))
-
-
 def spread(rows: Float[Floats, "rc k"], outputs: int, samples: int) -> Float[Floats, "r p c k"]:
     """Rows (t, c), the same for all samples, as a view with an axis of samples."""
     shaped = rows.reshape(-1, 1, outputs, rows.shape[-1])

@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 from numpy.typing import NDArray
 
 from ...activations import Activation
+from ...gaussian.roots import root
 from .order import Correction, Kernels
 from .static import Layer
 
@@ -122,14 +123,9 @@ class SampledCorrection(Correction):
 def sampled(phi: Activation, layer: Layer, normals: NDArray[np.float64], outputs: int) -> Sources:
     """Neurons from standard normals (S, samples * (1 + outputs))."""
     samples = len(layer.inputs)
-    u = normals[:, :samples] @ _root(layer.inputs).T
-    r = normals[:, samples:].reshape(-1, outputs, samples) @ _root(layer.feedback).T
+    u = normals[:, :samples] @ root(np.asarray(layer.inputs)).T
+    r = normals[:, samples:].reshape(-1, outputs, samples) @ root(np.asarray(layer.feedback)).T
     return Sources(tuple(phi.derivative(k)(jnp.asarray(u)) for k in range(4)), jnp.asarray(r.transpose(0, 2, 1)))
-
-
-def _root(covariance: Array) -> NDArray[np.float64]:
-    values, vectors = np.linalg.eigh(np.asarray(covariance))
-    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
 
 
 def _z1(source: Sources, fields: Fields) -> Float[Array, "s a c"]:

@@ -13,12 +13,14 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 from numpy.typing import NDArray
 
+from ...base import ode
 from ...problem.gradient_flow import GradientFlow
 from ...problem.losses import Loss
 from ...problem.problem import Problem
 from .order import Correction
 
 _ACCURACY = 1e-6
+"""Error of a step of gradient flow."""
 
 
 class Course(eqx.Module):
@@ -90,7 +92,7 @@ def follow(
     yield course
     for first, last in pairwise(steps):
         if isinstance(problem.optimiser, GradientFlow):
-            course = _flow(training, course, jnp.sum(training.rates[first:last]))
+            course = ode.after(training, course, jnp.sum(training.rates[first:last]), _ACCURACY)
         else:
             course = _advance(training, course, jnp.asarray(first), jnp.asarray(last))
         yield course
@@ -99,25 +101,4 @@ def follow(
 @eqx.filter_jit
 def _advance(training: _Training, course: Course, first: Array, last: Array) -> Course:
     end: Course = jax.lax.fori_loop(first, last, lambda number, course: training.step(number, course), course)
-    return end
-
-
-@eqx.filter_jit
-def _flow(training: _Training, course: Course, duration: Array) -> Course:
-    import diffrax
-
-    solution = diffrax.diffeqsolve(
-        diffrax.ODETerm(lambda t, course, training: training.slope(course)),
-        diffrax.Tsit5(),
-        t0=0.0,
-        t1=duration,
-        dt0=None,
-        y0=course,
-        args=training,
-        saveat=diffrax.SaveAt(t1=True),
-        stepsize_controller=diffrax.PIDController(rtol=_ACCURACY, atol=_ACCURACY),
-        max_steps=None,
-        adjoint=diffrax.ForwardMode(),
-    )
-    end: Course = jax.tree.map(lambda leaf: leaf[0], solution.ys)
     return end

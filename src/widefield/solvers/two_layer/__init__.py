@@ -5,5 +5,5 @@
 | `whitened.py`, `deep_feedback.py` | closed forms, equations of one or two variables |
 | `flow.py` | linear networks on any data: equations of second moments |
 | `particles.py`, `neurons.py` | any activation and rule: neurons on a grid or sampled |
-| `integrate.py`, `recording.py` | adaptive integration; what is recorded |
+| `recording.py` | what is recorded |
 """

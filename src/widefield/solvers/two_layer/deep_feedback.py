@@ -20,10 +20,9 @@ from numpy.polynomial import Polynomial
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-from ...base import check
+from ...base import check, ode
 from ...base.arrays import Floats
 from ...base.precision import double_precision
-from .integrate import solutions
 
 _ACCURACY = 1e-12
 
@@ -53,7 +52,7 @@ def solve_deep_feedback(
     polynomials = feedback_polynomials(hidden_layers, correlation)
     with double_precision():
         equation = _Course(jnp.asarray(gamma * y, float), jnp.asarray(polynomials[-1].coef[::-1].copy()))
-        tau = np.asarray(solutions(equation, jnp.zeros(1), at.tolist(), _ACCURACY))[:, 0]
+        tau = np.asarray(ode.solutions(equation, jnp.zeros(1), at.tolist(), _ACCURACY))[:, 0]
     return polynomials[-1](tau) / gamma, _kernels(polynomials, tau)
 
 

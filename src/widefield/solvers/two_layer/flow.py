@@ -28,7 +28,7 @@ from jaxtyping import Array, Float
 from ...problem.gradient_flow import GradientFlow
 from ...problem.losses import Loss
 from ...problem.rules import DirectFeedbackAlignment, FeedbackAlignment, Hebb
-from .recording import Measured, input_kernel, rows_recorded
+from .recording import Measured, rows_recorded
 
 if TYPE_CHECKING:
     from ...problem.problem import Problem
@@ -126,7 +126,7 @@ class LinearFlow(eqx.Module):
 def linear_flow(problem: Problem) -> tuple[LinearFlow, Moments]:
     """The equations of a problem, and where they start. See `applies`."""
     network, rule, optimiser = problem.network, problem.rule, problem.optimiser
-    inputs, train = input_kernel(problem), problem.samples.samples
+    inputs, train = problem.samples.kernel(everything=True), problem.samples.samples
     kind = "gradient"
     strength, correlation = 1.0, 0.0
     if isinstance(rule, Hebb):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import reduce
 
 import numpy as np
 
 from ...base.arrays import Floats
 from ...base.errors import InvalidInput
-from ...gaussian.sobol import normals
+from ...gaussian.sobol import matched, normals
 
 GRID_DIMENSIONS = 3
 """A grid in more dimensions has too many points."""
@@ -20,16 +19,6 @@ _CUTOFF = 8.5
 _SPACING = (0.05, 0.05, 0.15)
 """Of a grid in 1, 2, 3 dimensions. For tanh after strong feature learning, errors of kernels are below 1e-10 (2) and
 3e-4 (3), of outputs 2e-6 (3); they fall exponentially with 1 / spacing."""
-
-_NULL = 1e-13
-"""Eigenvalues below this fraction of the largest are rounding."""
-
-
-def root(covariance: Floats) -> Floats:
-    """R (n, rank) with R R^T = covariance."""
-    values, vectors = np.linalg.eigh(covariance)
-    kept = values > _NULL * len(values) * max(float(values[-1]), 0.0)
-    return np.asarray(vectors[:, kept] * np.sqrt(values[kept]))
 
 
 def grid(dimensions: int, spacing: float | None) -> tuple[Floats, Floats]:
@@ -63,19 +52,4 @@ def sampled(dimensions: int, particles: int, seed: int) -> Floats:
             f"particles = {particles} are too few for {dimensions} Gaussian dimensions; take at least "
             f"{2 * dimensions + 2}"
         )
-    return whitened(normals(seed, 0, dimensions, particles), [])
-
-
-def whitened(points: Floats, others: Sequence[Floats]) -> Floats:
-    """With mean 0, variance 1, and no correlations with one another or with `others` (rows over the same neurons).
-
-    The latter must be uncorrelated in the limit of infinitely many neurons.
-    """
-    neurons = points.shape[1]
-    span = np.concatenate([np.ones((1, neurons)), *others])
-    for _ in range(2):  # twice is enough
-        points = points - np.linalg.lstsq(span.T, points.T, rcond=1e-12)[0].T @ span
-    if len(points) == 0:
-        return points
-    factor = np.linalg.cholesky(points @ points.T / neurons)
-    return np.asarray(np.linalg.solve(factor, points))
+    return matched(normals(seed, 0, dimensions, particles), [np.ones((1, particles))])

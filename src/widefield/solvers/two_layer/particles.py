@@ -28,11 +28,12 @@ from jaxtyping import Array, Float, Int
 
 from ...activations import Activation
 from ...base.arrays import Floats
+from ...gaussian.roots import root
+from ...gaussian.sobol import matched
 from ...problem.losses import Loss
 from ...problem.optimisers import SGD
 from ...problem.rules import DirectFeedbackAlignment, FeedbackAlignment, GatedLinear, Hebb
-from . import neurons
-from .recording import Measured, input_kernel, rows_recorded
+from .recording import Measured, rows_recorded
 
 if TYPE_CHECKING:
     from ...problem.problem import Problem
@@ -206,17 +207,17 @@ class Layout:
     def __init__(self, problem: Problem) -> None:
         network, rule = problem.network, problem.rule
         self.problem = problem
-        self.inputs = input_kernel(problem)
+        self.inputs = problem.samples.kernel(everything=True)
         self.outputs = problem.samples.outputs
         bias = network.bias_scales[0] ** 2
         decay = getattr(problem.optimiser, "weight_decay", 0.0)
         noise = bool(problem.optimiser.shakes)
         # Biases that stand still are a field of their own only where the weights do not.
         self.apart = bool(bias) and not network.train_biases and bool(decay)
-        self.hidden = neurons.root(network.weight_scales[0] ** 2 * self.inputs + (0.0 if self.apart else bias))
-        self.gate = neurons.root(self.inputs) if isinstance(rule, GatedLinear) else np.zeros((len(self.inputs), 0))
+        self.hidden = root(network.weight_scales[0] ** 2 * self.inputs + (0.0 if self.apart else bias), thin=True)
+        self.gate = root(self.inputs, thin=True) if isinstance(rule, GatedLinear) else np.zeros((len(self.inputs), 0))
         shaken = self.inputs + (1.0 if network.train_biases else 0.0)
-        self.noise_root = neurons.root(shaken) if noise else np.zeros((len(self.inputs), 1))
+        self.noise_root = root(shaken, thin=True) if noise else np.zeros((len(self.inputs), 1))
         top = 0 if isinstance(rule, Hebb) else self.outputs
         self.counts = (self.hidden.shape[1], int(self.apart), self.gate.shape[1], top)
 
@@ -239,7 +240,7 @@ class Layout:
             # The first outputs vanish: the readout knows nothing of the features yet.
             shifted = h if biases is None else h + biases
             features = gates * h if gates is not None else np.asarray(phi(jnp.asarray(shifted)))
-            top = neurons.whitened(top, [points[: len(points) - len(top)], features])
+            top = matched(top, [np.ones((1, points.shape[1])), points[: len(points) - len(top)], features])
             chances = np.full(points.shape[1], 1 / points.shape[1])
         feedback, readout, rest = self._top(top, points.shape[1])
         train = problem.samples.samples

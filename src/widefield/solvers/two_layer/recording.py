@@ -37,12 +37,6 @@ def rows_recorded(problem: Problem) -> NDArray[np.int64]:
     return np.concatenate([np.arange(recorded), tests])
 
 
-def input_kernel(problem: Problem) -> Floats:
-    """K^x over training and test samples."""
-    x = np.concatenate([problem.samples.x, problem.samples.x_test])
-    return np.asarray(x @ x.T / problem.samples.dimension)
-
-
 def recorded(problem: Problem, measured: Measured, inputs: Floats) -> Arrays:
     """Everything that the record asks for; the NTK is G~ K^x + Phi (BP23 eq. (4)), + 1 where biases learn."""
     samples, loss, count = problem.samples, problem.loss, problem.recorded_samples

@@ -24,12 +24,11 @@ from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 from scipy.special import dawsn
 
-from ...base import check
+from ...base import check, ode
 from ...base.arrays import Floats
 from ...base.errors import InvalidInput
 from ...base.precision import double_precision
 from ...problem.rules import DirectFeedbackAlignment, FeedbackAlignment, GradientDescent, Hebb, LearningRule
-from .integrate import solutions
 
 _ACCURACY = 1e-12
 _DAWSON_PEAK = 0.9241388730045918
@@ -73,7 +72,7 @@ def solve_whitened(times: ArrayLike, *, richness: float, target: float = 1.0, ru
     grid = at if at[0] == 0 else np.concatenate([[0.0], at])
     with double_precision():
         equation, start = _equation(gamma, y, rule)
-        states = np.asarray(solutions(equation, start, grid.tolist(), _ACCURACY))[len(grid) - len(at) :]
+        states = np.asarray(ode.solutions(equation, start, grid.tolist(), _ACCURACY))[len(grid) - len(at) :]
     return _observed(at, states, gamma, y, rule)
 
 

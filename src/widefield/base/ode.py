@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any, Protocol, TypeVar
 
@@ -25,7 +25,7 @@ class Equation(Protocol[State]):
         """d(state)/dt."""
 
 
-def after(equation: Equation[State], start: State, duration: float, accuracy: float) -> State:
+def after(equation: Equation[State], start: State, duration: Any, accuracy: float) -> State:
     """The state after some time, infinite if the solution does not reach so far.
 
     `accuracy` bounds the error of a step, absolute and relative, on average over the entries of an array: for arrays
@@ -34,7 +34,7 @@ def after(equation: Equation[State], start: State, duration: float, accuracy: fl
     return _after(equation, start, jnp.asarray(duration, float), jnp.asarray(accuracy, float))
 
 
-def solutions(equation: Equation[State], start: State, times: Sequence[float], accuracy: float) -> State:
+def solutions(equation: Equation[State], start: State, times: Iterable[float], accuracy: float) -> State:
     """The states at increasing times, stacked; the first time is that of `start`."""
     states = [start]
     for earlier, later in pairwise(times):
