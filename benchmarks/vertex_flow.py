@@ -35,13 +35,14 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from widefield.effective.curvature import Slopes, derivatives
+from widefield.effective.curvature import derivatives
 from widefield.effective.vertex_flow import flow
+from widefield.gaussian.jacobians import Slopes
 from widefield.gaussian.nested import evaluate
+from widefield.gaussian.roots import root
 from widefield.gaussian.sample_pairs import Pairs
 from widefield.gaussian.sobol import normals
 from widefield.kernels.fluctuations import saddle_point
-from widefield.kernels.noise import widest_first
 from widefield.problem.network import MLP
 
 DIMENSION, WIDTH, REPLICAS, MORE = 20, 128, 4, 16
@@ -67,7 +68,7 @@ def jacobian(slopes: Slopes, pairs: Pairs, samples: int) -> Floats:
 
 def four(K: Floats, layer: int, points: int, seed: int) -> Floats:
     """Cov(s_a s_b, s_c s_d) with sample indices."""
-    s = np.asarray(evaluate(network(1).phi, normals(seed, layer, len(K), points).T @ widest_first(K).T))
+    s = np.asarray(evaluate(network(1).phi, normals(seed, layer, len(K), points).T @ root(K).T))
     mean, total = s.T @ s / points, np.zeros((len(K),) * 4)
     for start in range(0, points, 1024):
         part = s[start : start + 1024]

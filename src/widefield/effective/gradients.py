@@ -13,7 +13,8 @@ from ..activations import Activation
 from ..base.arrays import Floats
 from ..gaussian import average, average_product, feature_kernel, slope_kernel
 from ..gaussian.hermite import MOST_TERMS, grid
-from ..gaussian.jacobians import TOLERANCE, feature_jacobian
+from ..gaussian.jacobians import feature_jacobian
+from ..gaussian.kinked import TOLERANCE
 from ..gaussian.nested import Function, evaluate
 from ..gaussian.sample_pairs import Pairs
 

@@ -20,9 +20,10 @@ from ..base.errors import InvalidInput
 from ..base.session import counting_bar
 from ..base.statistics import mean_and_error
 from ..gaussian import slope_square
+from ..gaussian.jacobians import Slopes
 from ..gaussian.sample_pairs import Pairs
 from .chaos import enough_points, feature_covariances
-from .curvature import Curvature, Slopes, derivatives
+from .curvature import Curvature, derivatives
 from .residual import BlockLayer, all_kernels, block_layers, check_gamma
 from .tilts import tilts
 from .wick import checked_covariance

@@ -20,7 +20,7 @@ from ..base.arrays import Floats
 from ..base.errors import InvalidInput
 from ..base.statistics import mean_and_error
 from ..gaussian import average, average_product
-from ..gaussian.jacobians import TOLERANCE
+from ..gaussian.kinked import TOLERANCE
 from ..gaussian.nested import evaluate
 from ..gaussian.roots import root
 from ..gaussian.sample_pairs import Pairs

@@ -20,12 +20,13 @@ from ..base.result import Result
 from ..base.session import counting_bar
 from ..base.statistics import mean_and_error
 from ..gaussian import slope_square
+from ..gaussian.jacobians import Slopes
 from ..gaussian.sample_pairs import Pairs
 from ..kernels.fluctuations import saddle_point
 from ..problem.network import MLP, widths_of
 from . import couplings
 from .chaos import enough_points, feature_covariances
-from .curvature import Curvature, Slopes, derivatives
+from .curvature import Curvature, derivatives
 from .quartic import NeuronAction, Observable, spread_over_neurons
 
 

@@ -1,136 +1,175 @@
-"""How Gaussian averages of activations change with the covariance: the Jacobians that carry fluctuations onwards."""
+"""How Gaussian averages of activations change with the covariance.
+
+By Price's theorem derivatives in the covariance are averages of derivatives,
+
+    d<F>/dK_12 = <d_1 d_2 F>,      d<F>/dK_11 = <d_1 d_1 F> / 2
+
+so that one table of averages <s^(i)_1 s^(j)_2>, `average_derivatives`, holds all of them. Nothing in it is multiplied
+by an inverse of K.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import NDArray
+from scipy import sparse
 
 from ..activations import Activation
 from ..activations.moments import determinant
-from ..base.arrays import Floats
-from . import average, average_product, feature_kernel, slope_kernel
-from .nested import Function, Nested, evaluate
+from ..base.arrays import Booleans, Floats
+from . import average, average_derivative, average_product, feature_kernel, slope_kernel
+from .kinked import TOLERANCE, Entries, KinkedAverages, times
+from .pairs import derivative_products
 from .sample_pairs import Pairs
-
-TOLERANCE = 1e-10
-"""Of the integrals, relative to the average of the absolute value."""
 
 PARALLEL = 1e-13
 """Samples with a squared sine below this are the same sample up to a factor."""
 
+Orders = tuple[int, int]
+"""Of the derivatives of s at the two samples of a pair."""
+
+
+def average_derivatives(
+    activation: Activation, K: Float[Floats, "p p"], pairs: Pairs, orders: Sequence[Orders]
+) -> dict[Orders, Float[Floats, " q"]]:
+    """<s^(i)_a s^(j)_b> of the pairs (a, b), a != b, for some orders (i, j); with kinks i + j may be 4 at most.
+
+    Smooth activations have Hermite series at every sample, from which all pairs follow. With kinks, samples without
+    variance have 0, and so have derivatives beyond the first of parallel samples, which may be infinite: those samples
+    are parallel in every network, and `along` has the derivatives in their common direction. (a, a) has a meaning for
+    neither.
+    """
+    if not activation.kinks:
+        matrices = derivative_products(activation, np.diagonal(K), K - np.diag(np.diagonal(K)), orders)
+        return {order: matrix[pairs.rows, pairs.columns] for order, matrix in zip(orders, matrices, strict=True)}
+    found = {order: np.zeros(len(pairs)) for order in orders}
+    apart, parallel = _directions(K, pairs)
+    for chosen, most in ((apart, 4), (parallel, 1)):
+        averages = KinkedAverages(activation, _some(K, pairs, chosen))
+        for i, j in orders:
+            if chosen.any() and max(i, j) <= most:
+                found[i, j][chosen] = averages(i, j)
+    return found
+
+
+def _directions(K: Floats, pairs: Pairs) -> tuple[Booleans, Booleans]:
+    """Pairs of two different samples that both have a variance: in two directions, and in one."""
+    k11, k12, k22 = pairs.entries(K)
+    alive = (k11 > 0) & (k22 > 0) & ~pairs.equal
+    line = determinant(k11, k12, k22) <= PARALLEL * k11 * k22
+    return alive & ~line, alive & line
+
+
+def _some(K: Floats, pairs: Pairs, chosen: Booleans) -> Entries:
+    k11, k12, k22 = pairs.entries(K)
+    return k11[chosen], k12[chosen], k22[chosen]
+
+
+def along(activation: Activation, K: Floats, pairs: Pairs, order: int, degree: int) -> Float[Floats, " q"]:
+    """Of parallel samples <d^m F / dz_1^m>, F = s^(p)_1 s^(p)_2, p = `order`, m = `degree`, when z_2 / z_1 stays fixed:
+
+    <He_m(z_1 / sqrt K_11) F> / K_11^(m/2), which needs no derivatives of F. Half of that for m = 2 is d<F>/dK_11. All
+    other pairs have 0, and so have all of a smooth activation, for which the table holds everything.
+    """
+    found, (_, parallel) = np.zeros(len(pairs)), _directions(K, pairs)
+    if activation.kinks and parallel.any():
+        found[parallel] = _along(activation, order, degree, _some(K, pairs, parallel))
+    return found
+
+
+def _along(activation: Activation, order: int, degree: int, entries: Entries) -> Floats:
+    k11, q, f = entries[0], activation.homogeneity, activation.derivative(order)
+
+    def moment(power: int) -> Floats:
+        return average_product(times(f, power), f, *entries, kinks=activation.kinks, tolerance=TOLERANCE)
+
+    if q is not None and degree % 2 == 0:  # <F> goes like K_11^(q - p)
+        return math.prod(2 * (q - order - k) for k in range(degree // 2)) * moment(0) / k11 ** (degree // 2)
+    polynomial = enumerate(np.polynomial.hermite_e.herme2poly([0.0] * degree + [1.0]))
+    return np.asarray(sum(c * moment(n) / k11 ** ((degree + n) / 2) for n, c in polynomial if c))
+
+
+@dataclass(frozen=True, eq=False)
+class Slopes:
+    """J_pq = d<f_a f_b>/dK_q of p = (a, b): only q = (a, a), (a, b), (b, b) count, so that a row has three entries."""
+
+    pairs: Pairs
+    first: Float[Floats, " q"]
+    """<f''_1 f_2> / 2, 0 for (a, a)."""
+
+    both: Float[Floats, " q"]
+    """<f'_1 f'_2>; for (a, a) d<f^2>/dK."""
+
+    second: Float[Floats, " q"]
+    """<f_1 f''_2> / 2, 0 for (a, a)."""
+
+    @classmethod
+    def of(cls, activation: Activation, K: Floats, pairs: Pairs, table: dict[Orders, Floats], order: int = 0) -> Slopes:
+        """For f = s^(order), from the averages of `slope_orders(order)`."""
+        first, both, second = (table[orders].copy() for orders in slope_orders(order))
+        onwards = along(activation, K, pairs, order, 2)
+        if activation.kinks:
+            both[_directions(K, pairs)[1]] = 0.0
+        first, second, own = (first + onwards) / 2, second / 2, pairs.diagonal
+        first[own], both[own], second[own] = 0.0, _squares(activation, order, np.diagonal(K)), 0.0
+        return cls(pairs, first, both, second)
+
+    @cached_property
+    def matrix(self) -> sparse.csr_array:
+        """J."""
+        count = len(self.pairs)
+        first, second = (self.pairs.diagonal[end] for end in (self.pairs.rows, self.pairs.columns))
+        values = np.stack([self.first, self.both, self.second], axis=1).ravel()
+        columns = np.stack([first, np.arange(count), second], axis=1).ravel()
+        return sparse.csr_array((values, columns, np.arange(0, 3 * count + 1, 3)), shape=(count, count))
+
+    def __matmul__(self, kernels: Float[Floats, "*r q c"]) -> Float[Floats, "*r q c"]:
+        """J X."""
+        total = np.empty(kernels.shape)
+        for place in np.ndindex(kernels.shape[:-2]):
+            total[place] = self.matrix @ kernels[place]
+        return total
+
+    def carried(self, covariance: Float[Floats, "*r q q"]) -> Float[Floats, "*r q q"]:
+        """J V J^T."""
+        half = np.swapaxes(self @ covariance, -1, -2)
+        return self @ np.ascontiguousarray(half)
+
+
+def slope_orders(order: int) -> tuple[Orders, Orders, Orders]:
+    """Which averages the derivatives of <s^(p)_1 s^(p)_2> with K_11, K_12, K_22 are, p = `order`."""
+    return (order + 2, order), (order + 1, order + 1), (order, order + 2)
+
+
+def _squares(activation: Activation, order: int, variances: Float[Floats, " p"]) -> Float[Floats, " p"]:
+    """d<f^2>/dK of f = s^(order), 0 for a sample without variance."""
+    found, alive = np.zeros(len(variances)), variances > 0
+    K, q, f, kinks = variances[alive], activation.homogeneity, activation.derivative(order), activation.kinks
+    if q is not None:
+        found[alive] = (q - order) * (feature_kernel, slope_kernel)[order](activation, K, K, K) / K if q != order else 0
+    elif kinks:
+        found[alive] = average_derivative(lambda z: f(z) ** 2, K, 1, kinks=kinks, tolerance=TOLERANCE)
+    else:
+        slope, bend = activation.derivative(order + 1), activation.derivative(order + 2)
+        found[alive] = average(lambda z: slope(z) ** 2 + f(z) * bend(z), K, kinks=(), tolerance=TOLERANCE)
+    return found
+
 
 def feature_jacobian(activation: Activation, K: Float[Floats, "p p"], pairs: Pairs) -> Float[Floats, "q q"]:
-    """d<phi_a phi_b> / dK_cd over pairs (a, b), (c, d), by Price's theorem:
-
-        d<phi_1 phi_2>/dK_12 = <phi'_1 phi'_2>
-        d<phi_1 phi_2>/dK_11 = <phi''_1 phi_2> / 2 = [<z_1 phi'_1 phi_2> - K_12 <phi'_1 phi'_2>] / 2 K_11
-
-    (M / C_W of PDLT eq. (4.119) in its derivative form). The second form needs no delta functions.
-    """
-    phi, slope = activation.derivative(0), activation.derivative(1)
-
-    def mixed(k11: Floats, k12: Floats, k22: Floats) -> Floats:
-        return slope_kernel(activation, k11, k12, k22)
-
-    def bent(k11: Floats, k12: Floats, k22: Floats) -> Floats:
-        if activation.homogeneity is not None:  # z phi' = q phi
-            return activation.homogeneity * feature_kernel(activation, k11, k12, k22)
-        return _product(_times(slope), phi, (k11, k12, k22), activation)
-
-    return _jacobian(0, mixed, bent, activation, K, pairs)
+    """d<phi_a phi_b> / dK_cd over pairs (a, b), (c, d): M / C_W of PDLT eq. (4.119) in its derivative form."""
+    return _jacobian(activation, K, pairs, 0)
 
 
 def slope_jacobian(activation: Activation, K: Float[Floats, "p p"], pairs: Pairs) -> Float[Floats, "q q"]:
-    """d<phi'_a phi'_b> / dK_cd: the same with phi' for phi. phi'' has the delta functions of `Activation.jumps`.
-
-    Two samples that are parallel stay so in every network; there, where <phi'' phi''> may be infinite, the derivative
-    along this direction takes the place of the three others.
-    """
-    slope, curvature = activation.derivative(1), activation.derivative(2)
-
-    def mixed(k11: Floats, k12: Floats, k22: Floats) -> Floats:
-        return _curvatures(activation, k11, k12, k22)
-
-    def bent(k11: Floats, k12: Floats, k22: Floats) -> Floats:
-        value = np.zeros_like(k11)
-        if activation.homogeneity != 1:
-            value += _product(_times(curvature), slope, (k11, k12, k22), activation)
-        for place, jump in activation.jumps:
-            if place:
-                value += place * jump * density(place, k11) * given(slope, place, k11, k12, k22, activation)
-        return value
-
-    return _jacobian(1, mixed, bent, activation, K, pairs)
+    """d<phi'_a phi'_b> / dK_cd."""
+    return _jacobian(activation, K, pairs, 1)
 
 
-def _jacobian(order: int, mixed: Function, bent: Function, activation: Activation, K: Floats, pairs: Pairs) -> Floats:
-    """d<f_a f_b>/dK, f = phi^(order), from `mixed` = <f'_1 f'_2> and `bent` = <z_1 f'_1 f_2>."""
-    k11, k12, k22 = pairs.entries(K)
-    alive = (k11 > 0) & (k22 > 0)  # a sample without variance has none to lose in any network
-    parallel = alive & (determinant(k11, k12, k22) <= PARALLEL * k11 * k22)
-    result = np.zeros((len(pairs), len(pairs)))
-    first, second = pairs.diagonal[pairs.rows], pairs.diagonal[pairs.columns]
-    (here,) = np.nonzero(alive & ~parallel)
-    one, both, two = k11[here], k12[here], k22[here]
-    cross = mixed(one, both, two)
-    result[here, here] = cross
-    result[here, first[here]] = (bent(one, both, two) - both * cross) / (2 * one)
-    result[here, second[here]] = (bent(two, both, one) - both * cross) / (2 * two)
-    for chosen in (parallel & pairs.equal, parallel & ~pairs.equal):
-        (here,) = np.nonzero(chosen)
-        result[here, first[here]] = _along(order, activation, k11[here], k12[here], k22[here])
-    return result
-
-
-def _along(order: int, activation: Activation, k11: Floats, k12: Floats, k22: Floats) -> Floats:
-    """d<f(z_1) f(z_2)>/dK_11 when z_2 / z_1 stays fixed: <(z_1^2/K_11 - 1) f f> / 2 K_11."""
-    f, plain = activation.derivative(order), (feature_kernel, slope_kernel)[order](activation, k11, k12, k22)
-    if activation.homogeneity is not None:
-        return (activation.homogeneity - order) * plain / k11
-    if np.array_equal(k11, k12) and np.array_equal(k11, k22):
-        square = average(lambda z: (z * f(z)) ** 2, k11, kinks=activation.kinks, tolerance=TOLERANCE)
-    else:
-        square = _product(lambda z: z**2 * f(z), f, (k11, k12, k22), activation)
-    return (square / k11 - plain) / (2 * k11)
-
-
-def _curvatures(activation: Activation, k11: Floats, k12: Floats, k22: Floats) -> Floats:
-    """<phi''_1 phi''_2> with the delta functions of phi''."""
-    curvature = activation.derivative(2)
-    value, rest = np.zeros_like(k11), determinant(k11, k12, k22) / k11
-    if activation.homogeneity != 1:  # else straight on both sides of the kink
-        value += _product(curvature, curvature, (k11, k12, k22), activation)
-        for place, jump in activation.jumps:
-            value += jump * density(place, k11) * given(curvature, place, k11, k12, k22, activation)
-            value += jump * density(place, k22) * given(curvature, place, k22, k12, k11, activation)
-    for place, jump in activation.jumps:
-        for other, step in activation.jumps:
-            value += jump * step * density(place, k11) * density(other - place * k12 / k11, rest)
-    return value
-
-
-def given(
-    f: Function, place: float, k11: Floats, k12: Floats, k22: Floats, activation: Activation
-) -> NDArray[np.float64]:
-    """<f(z_2) | z_1 = place>."""
-    spread = np.sqrt(determinant(k11, k12, k22) / k11)
-    mean = (place * k12 / k11)[:, None]
-    kinks = (tuple(activation.kinks),)
-    problem = Nested(spread[:, None, None], np.zeros_like(mean), kinks, lambda _, z: evaluate(f, z[0]), mean)
-    return problem.average(tolerance=TOLERANCE, levels=30)[0]
-
-
-def density(z: float | Floats, variance: Floats) -> Floats:
-    """Of N(0, variance) at z."""
-    return np.asarray(np.exp(-0.5 * np.square(z) / variance) / np.sqrt(2 * math.pi * variance))
-
-
-def _times(f: Function) -> Function:
-    return lambda z: z * f(z)
-
-
-def _product(f: Function, g: Function, entries: tuple[Floats, Floats, Floats], activation: Activation) -> Floats:
-    return average_product(f, g, *entries, kinks=activation.kinks, tolerance=TOLERANCE)
+def _jacobian(activation: Activation, K: Floats, pairs: Pairs, order: int) -> Floats:
+    table = average_derivatives(activation, K, pairs, slope_orders(order))
+    return np.asarray(Slopes.of(activation, K, pairs, table, order).matrix.toarray())

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 
 from ..activations import Activation
 from ..base.arrays import Floats
+from ..base.precision import double_precision
 from . import hermite
 from .activation_moments import slope_square, square
 from .averages import average, average_product
@@ -52,6 +53,20 @@ def products(
     """<f(z1) g(z2)> of all pairs with covariances k12, for the profiles `left` of f and `right` of g."""
     values, error = _products(left, k12, right)
     return _mended(f, g, left, k12, right, kinks, values, error)
+
+
+def derivative_products(
+    activation: Activation, variances: Float[Floats, " p"], k12: Float[Floats, "p p"], orders: Sequence[tuple[int, int]]
+) -> list[Float[Floats, "p p"]]:
+    """<s^(i)_a s^(j)_b> of a smooth activation for some orders (i, j), from Hermite series at every sample.
+
+    Leave the variances out of `k12` where the diagonal is not needed: it takes many terms.
+    """
+    s = [activation.derivative(order) for order in range(1 + max(map(max, orders)))]
+    with double_precision():
+        profiles = [profile(f, variances, ()) for f in s]
+        k = jnp.asarray(k12)
+        return [np.asarray(products(s[i], s[j], profiles[i], k, profiles[j], ())) for i, j in orders]
 
 
 class Moments(eqx.Module):

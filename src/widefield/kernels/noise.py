@@ -12,7 +12,7 @@ from jaxtyping import Float
 from ..activations import Activation
 from ..base.arrays import Floats
 from ..gaussian import average, average_product
-from ..gaussian.jacobians import TOLERANCE
+from ..gaussian.kinked import TOLERANCE
 from ..gaussian.nested import Function, evaluate
 from ..gaussian.roots import root
 from ..gaussian.sample_pairs import Pairs

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ...base.arrays import Floats
-from ...gaussian.pairs import products, profile
+from ...gaussian.pairs import derivative_products
 from ...kernels.static import LayerKernels
 from ...problem.network import MLP
 
@@ -78,12 +78,6 @@ def layers(network: MLP, found: LayerKernels, input_kernel: Floats) -> tuple[Lay
     return tuple(made)
 
 
-def _averages(network: MLP, covariance: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+def _averages(network: MLP, covariance: Floats) -> list[Floats]:
     """<phi_1 phi_1>, <phi_2 phi_2>, <phi_3 phi_1> and <phi_2 phi> for all pairs (rows: the first)."""
-    phi = [network.phi.derivative(k) for k in range(4)]
-    profiles = [profile(f, np.diag(covariance), ()) for f in phi]
-
-    def mean(i: int, j: int) -> Floats:
-        return np.asarray(products(phi[i], phi[j], profiles[i], jnp.asarray(covariance), profiles[j], ()))
-
-    return mean(1, 1), mean(2, 2), mean(3, 1), mean(2, 0)
+    return derivative_products(network.phi, np.diag(covariance), covariance, ((1, 1), (2, 2), (3, 1), (2, 0)))
