@@ -25,7 +25,6 @@ from .record import Record
 from .rules import GradientDescent, LearningRule
 
 
-
 @dataclass(frozen=True)
 class Problem(Question):
     """Network, data, loss, learning rule and optimiser; and what to record.
