@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+import widefield as wf
+
 COMMANDS = ("solve", "compare", "crosscheck", "advise", "proportional", "lr-transfer", "show", "new", "demo")
 START = """
 import json, sys
@@ -47,6 +49,11 @@ def test_help_loads_nothing_heavy(arguments):
 def test_help_names_all_commands():
     done = subprocess.run([sys.executable, "-m", "widefield.cli", "--help"], capture_output=True, text=True, check=True)
     assert all(f" {command} " in done.stdout for command in COMMANDS)
+
+
+def test_version():
+    done = subprocess.run([sys.executable, "-m", "widefield.cli", "--version"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, f"widefield {wf.__version__}\n")
 
 
 def test_interrupted_while_modules_are_imported(tmp_path):

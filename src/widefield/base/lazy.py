@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -31,10 +32,12 @@ def load_when_used(package: str) -> tuple[Callable[[str], Any], Callable[[], lis
 
 def _imports(package: str) -> dict[str, tuple[str, str]]:
     """Where every name comes from: a module and the name in it, or a module and nothing."""
-    spec = sys.modules[package].__spec__
-    source = getattr(spec and spec.loader, "get_source", lambda name: None)(package)
-    if spec is None or source is None:
-        raise ImportError(f"{package} cannot say what is public without its source: install it with its .py files")
+    module = sys.modules[package]
+    try:
+        source = inspect.getsource(module)
+    except OSError:
+        remedy = "install it with its .py files"
+        raise ImportError(f"{package} cannot say what is public without its source: {remedy}") from None
     found = {}
     for block in ast.parse(source).body:
         if not (isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"):
@@ -43,6 +46,6 @@ def _imports(package: str) -> dict[str, tuple[str, str]]:
             if not isinstance(line, ast.ImportFrom) or line.level != 1:
                 raise ImportError(f"{package}, line {line.lineno}: public names come from .module import name as name")
             for name in line.names:
-                module, attribute = (line.module, name.name) if line.module else (name.name, "")
-                found[name.asname or name.name] = (f"{spec.parent}.{module}", attribute)
+                place, attribute = (line.module, name.name) if line.module else (name.name, "")
+                found[name.asname or name.name] = (f"{module.__package__}.{place}", attribute)
     return found

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from ..base.errors import Interrupted, WidefieldError
 from . import advise, compare, proportional, solve
-from .terminal import fail
+from .terminal import fail, say
 
 app = typer.Typer(
     help="Predict what wide neural networks do, and check it on real networks.",
@@ -14,6 +16,25 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from ..base.version import __version__
+
+        say(f"widefield {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
 for command in (
     solve.solve,
     compare.compare,
