@@ -38,7 +38,7 @@ RUN = {
 def folder(tmp_path, monkeypatch):
     """An empty one; what pages add to the package is taken away again."""
     monkeypatch.chdir(tmp_path)
-    for family in (wf.LearningRule, wf.Loss, wf.Theory, wf.Schedule):
+    for family in (wf.DataSource, wf.LearningRule, wf.Loss, wf.Schedule, wf.Theory):
         monkeypatch.setattr(family, "members", dict(family.members))
     monkeypatch.setattr(table, "_ACTIVATIONS", dict(table._ACTIVATIONS))
     yield tmp_path
@@ -136,6 +136,29 @@ def test_blocks_are_closed_and_of_known_languages(page):
         assert not block.remark.startswith("not run") or block.left_out.strip(), "a reason is missing"
 
 
+@pytest.mark.parametrize(
+    ("code", "remark"),
+    [
+        ("1 / 3  # = 0.334", ""),
+        ("'a'  # = 'b'", ""),
+        ("(1.0, 2.0)  # = 1.0", ""),
+        ("x = 2  # = 2", ""),
+        ("5 + 5  # = 10", "5 -> 5"),
+        ("steps = 10", "steps = 100 -> steps = 3"),
+    ],
+)
+def test_what_is_not_so_is_noticed(code, remark):
+    with pytest.raises(AssertionError):
+        pages.run(pages.Block("python", code, 0, remark), {}, "a page")
+
+
+def test_what_is_printed_is_compared():
+    pages.run(pages.Block("python", "y = 1 / 3\ny, 2 * y  # = 0.333, 6.67e-1", 0), {}, "a page")
+    check_printed(pages.Block("text", "width   best rate\n", 0), "\n  width best   rate  loss\n")
+    with pytest.raises(AssertionError):
+        check_printed(pages.Block("text", "best rate 3\n", 0), "best rate 4\n")
+
+
 @pytest.mark.parametrize("code", ["activations.register(", "class StraightThrough", "class OneNetwork"])
 def test_examples_of_parts_of_ones_own_are_short(code):
     lines = [line for line in pages.block_with("README.md", code).code.splitlines() if line.strip()]
@@ -174,15 +197,6 @@ def test_files_that_are_named_exist(page):
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)]+)\)", pages.text(page)):
         assert ((ROOT / page).parent / target.partition("#")[0]).exists(), f"{page}: {target}"
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_names_of_the_package_exist(page):
-    """Whatever is written `wf.something` in prose."""
-    for name in re.findall(r"`(?:widefield|wf)\.([\w.]+)", pages.prose(page)):
-        found = wf
-        for part in name.split("."):
-            found = getattr(found, part)
 
 
 def test_tests_that_are_named_exist():
