@@ -12,6 +12,7 @@ if TYPE_CHECKING:  # one line a public name; at run time each is imported when i
     from . import plots as plots
     from . import proportional as proportional
     from . import two_layer as two_layer
+    from .asking.applicable import applicable as applicable
     from .asking.comparison import Comparison as Comparison
     from .asking.comparison import compare as compare
     from .asking.crosschecking import Crosscheck as Crosscheck
@@ -54,6 +55,7 @@ if TYPE_CHECKING:  # one line a public name; at run time each is imported when i
     from .problem.schedules import Piecewise as Piecewise
     from .problem.schedules import PowerDecay as PowerDecay
     from .problem.schedules import Schedule as Schedule
+    from .problem.scope import NotInScope as NotInScope
     from .theories import AlternatingMonteCarlo as AlternatingMonteCarlo
     from .theories import ClosedLinear as ClosedLinear
     from .theories import FiniteWidth as FiniteWidth

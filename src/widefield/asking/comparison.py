@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +12,7 @@ import xarray as xr
 from ..base.errors import InvalidInput, UnknownName
 from ..problem.problem import Problem
 from ..problem.theory import Theory
-from ..theories.alternating import AlternatingMonteCarlo
-from ..theories.closed_linear import ClosedLinear
 from ..theories.finite_width import FiniteWidth
-from ..theories.gradient_independence import GradientIndependence
-from ..theories.infinite_width import InfiniteWidth
-from ..theories.lazy import Lazy
-from ..theories.perturbative import Perturbative
-from ..theories.two_layer import TwoLayer
 from ..trajectory.distances import distance, uncertainty
 from ..trajectory.trajectory import Trajectory
 from .solving import solve
@@ -27,29 +20,31 @@ from .solving import solve
 if TYPE_CHECKING:
     from ..base.drawing import Figure
 
-THEORIES: dict[str, Theory] = {
-    "dmft": InfiniteWidth(replicas=4),
-    "lazy": Lazy(),
-    "perturbative": Perturbative(),
-    "gradient-independence": GradientIndependence(replicas=4),
-    "alternating": AlternatingMonteCarlo(),
-    "two-layer": TwoLayer(),
-    "closed-linear": ClosedLinear(),
-}
-"""Names for the command line."""
+ALIASES = {"dmft": "infinite-width", "alternating": "alternating-monte-carlo"}
+"""Other names of theories, beside their kinds."""
+
+_SETTINGS: dict[str, dict[str, Any]] = {"infinite-width": {"replicas": 4}, "gradient-independence": {"replicas": 4}}
+"""Where fewer digits will do than if one theory is asked alone."""
 
 QUANTITIES = ("outputs", "feature_kernel", "gradient_kernel", "ntk")
 
 
-def named(names: str | Iterable[str]) -> list[Theory]:
-    """Theories from a list of names, or from names separated by commas."""
+def named(names: str | Iterable[str], width: int = 1000) -> list[Theory]:
+    """Theories from a list of kinds or aliases, or from such separated by commas; `width` for those that need one."""
     parts = [part.strip() for part in names.split(",")] if isinstance(names, str) else list(names)
+    known = [*Theory.members, *ALIASES]
     for part in parts:
-        if part not in THEORIES:
-            raise UnknownName("theory", part, THEORIES)
+        if part not in known:
+            raise UnknownName("theory", part, known)
     if not parts:
-        raise InvalidInput(f"theories = {names!r} names no theory; choose from {', '.join(THEORIES)}")
-    return [THEORIES[part] for part in dict.fromkeys(parts)]
+        raise InvalidInput(f"theories = {names!r} names no theory; choose from {', '.join(known)}")
+    kinds = dict.fromkeys(ALIASES.get(part, part) for part in parts)
+    return [replace(_usual(kind, width), **_SETTINGS.get(kind, {})) for kind in kinds]
+
+
+def _usual(kind: str, width: int) -> Theory:
+    theory: Theory = Theory.members[kind].usual(width)  # type: ignore[attr-defined]
+    return theory
 
 
 @dataclass(frozen=True)
@@ -119,12 +114,22 @@ class Comparison:
 def compare(
     problem: Problem, theories: Sequence[Theory], networks: FiniteWidth, *, progress: bool | None = None
 ) -> Comparison:
-    """Ask every theory, and train the networks. A theory that cannot answer the problem says why."""
+    """Ask every theory, and train the networks. What cannot answer the problem says why, before any work."""
+    networks.check(problem)
+    refusals = refused(problem, theories)
     real = solve(problem, networks, progress=progress)
-    answers, refusals = [], {}
+    answers = []
     for theory in theories:
+        if theory.label in refusals:
+            continue
         try:
             answers.append(solve(problem, theory, progress=progress))
-        except InvalidInput as refusal:
+        except InvalidInput as refusal:  # what depends on numbers, like memory, is known only now
             refusals[theory.label] = str(refusal)
     return Comparison(real, tuple(answers), refusals)
+
+
+def refused(problem: Problem, theories: Iterable[Theory]) -> dict[str, str]:
+    """Why theories do not answer a problem, by their labels; those that do are left out."""
+    reasons = {theory.label: theory.scope.reasons(problem) for theory in theories}
+    return {label: "; ".join(map(str, found)) for label, found in reasons.items() if found}

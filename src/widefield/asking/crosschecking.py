@@ -20,6 +20,7 @@ from ..theories.lazy import Lazy
 from ..theories.two_layer import TwoLayer
 from ..trajectory import metrics
 from ..trajectory.trajectory import Trajectory
+from .comparison import refused
 from .solving import solve
 
 if TYPE_CHECKING:
@@ -35,16 +36,16 @@ _ROUNDING = 1e-9
 
 
 def solvers(problem: Problem) -> list[Theory]:
-    """Independent solvers of infinite width, each with settings for this problem. Not all may apply."""
+    """Independent solvers of infinite width, each with settings for this problem. Their scopes say which apply."""
     linear = problem.network.activation == "linear"
     # Linear networks are exact with any particles, up to the rank tolerance.
     infinite = InfiniteWidth(1024, 2, rank_tolerance=_SHARPEST) if linear else InfiniteWidth(4096, 8)
-    network = problem.network
-    if network.richness == 0 or network.parameterisation == "ntk":
-        return [infinite, Lazy()]
     # All samples of a linear network have the same Jacobian.
     alternating = AlternatingMonteCarlo(replicas=8, jacobian_samples=1 if linear else 100)
-    return [infinite, ClosedLinear(), ClosedLinear("fixed-point"), TwoLayer(), alternating]
+    known = [infinite, ClosedLinear(), ClosedLinear("fixed-point"), TwoLayer(), alternating]
+    # A static kernel solves the same equations only where kernels stand still.
+    network = problem.network
+    return [*known, Lazy()] if network.richness == 0 or network.parameterisation == "ntk" else known
 
 
 @dataclass(frozen=True)
@@ -146,11 +147,14 @@ def crosscheck(
         theories: solvers of the same equations; None takes those of `solvers(problem)`.
         progress: as in `solve`.
     """
-    answers, refusals = [], {}
-    for theory in solvers(problem) if theories is None else theories:
+    asked = solvers(problem) if theories is None else theories
+    answers, refusals = [], refused(problem, asked)
+    for theory in asked:
+        if theory.label in refusals:
+            continue
         try:
             answers.append(solve(problem, theory, progress=progress))
-        except InvalidInput as refusal:
+        except InvalidInput as refusal:  # what depends on numbers, like memory, is known only now
             refusals[theory.label] = str(refusal)
     # Under gradient descent the pseudo-gradients are the gradients, and one kernel says it all.
     names = [name for name in QUANTITIES if not (problem.rule.exact and name == "alignment_kernel")]

@@ -83,6 +83,8 @@ def solve(
     theory = _answering(problem, theory)
     if not (progress is None or isinstance(progress, bool) or callable(progress)):
         raise InvalidInput(f"progress = {progress!r} must be True, False, None or a function")
+    if isinstance(problem, Problem):  # other questions do not exist with anything that their theories do not know
+        theory.check(problem)
     path = None if checkpoint is None else Path(checkpoint)
     if path is not None:
         files.check_writable(path)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def compare(
     problem: ProblemFile,
     theories: Annotated[
-        str, typer.Option(help="Names, separated by commas; also alternating, two-layer, closed-linear.")
+        str, typer.Option(help="Kinds of theories, separated by commas; an unknown one lists all.")
     ] = "dmft,lazy,perturbative,gradient-independence",
     width: Annotated[int, typer.Option(help="Neurons in a hidden layer of the networks.")] = 1000,
     seeds: Annotated[int, typer.Option(help="Number of networks.")] = 8,
@@ -31,7 +31,7 @@ def compare(
     from ..base.errors import NotAccurate
     from ..theories.finite_width import FiniteWidth
 
-    chosen = comparison.named(theories)
+    chosen = comparison.named(theories, width)
     described, networks = general_problem(problem), FiniteWidth(width, seeds=seeds)
     check_new(plot, overwrite=overwrite)
     with warnings.catch_warnings(record=True) as caught:
@@ -50,7 +50,7 @@ def compare(
 def crosscheck(
     problem: ProblemFile,
     theories: Annotated[
-        str | None, typer.Option(help="Names, separated by commas: dmft, closed-linear, two-layer, alternating, lazy.")
+        str | None, typer.Option(help="Kinds of theories, separated by commas; dmft and alternating are short for two.")
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:

@@ -22,7 +22,7 @@ def solve(
     problem: ProblemFile,
     output: OutputFile,
     width: Annotated[str | None, typer.Option(help="Neurons in a hidden layer, or inf, which is the default.")] = None,
-    theory: Annotated[str | None, typer.Option(help="Instead of a width: lazy, perturbative, ...")] = None,
+    theory: Annotated[str | None, typer.Option(help="Another theory, by its kind: lazy, perturbative, ...")] = None,
     seeds: Annotated[int | None, typer.Option(help="Number of independent networks; 1 if not given.")] = None,
     first_seed: Annotated[int, typer.Option(help="Seed of the first network or replica.")] = 0,
     precision: Annotated[str, typer.Option(help="float64 or float32, of networks.")] = "float64",
@@ -48,14 +48,15 @@ def solve(
     chosen: Theory
     if not isinstance(described, Problem):
         chosen = _linear_theory(described, theory, width, seeds, first_seed, tolerance)
-    elif theory is not None:
-        (chosen,) = comparison.named([theory])
-    elif width in (None, "inf", "infinity", "∞"):
-        chosen = InfiniteWidth(particles, replicas, first_seed=first_seed, tolerance=tolerance)
     else:
-        chosen = FiniteWidth(
-            _whole(width), seeds=1 if seeds is None else seeds, first_seed=first_seed, precision=precision
-        )
+        neurons = _neurons(width)
+        if theory is not None:
+            (chosen,) = comparison.named([theory], *([] if neurons is None else [neurons]))
+        elif neurons is None:
+            chosen = InfiniteWidth(particles, replicas, first_seed=first_seed, tolerance=tolerance)
+        else:
+            count = 1 if seeds is None else seeds
+            chosen = FiniteWidth(neurons, seeds=count, first_seed=first_seed, precision=precision)
     _check_output(output, checkpoint, resume=resume, overwrite=overwrite)
     files.check_writable(output)
     answer = run(described, chosen, throw=False, progress=not quiet, checkpoint=checkpoint)
@@ -88,7 +89,10 @@ def _linear_theory(
     return ProportionalLimit(tolerance=tolerance)
 
 
-def _whole(width: str) -> int:
+def _neurons(width: str | None) -> int | None:
+    """The width of networks; None is infinity."""
+    if width in (None, "inf", "infinity", "∞"):
+        return None
     try:
         return int(width)
     except ValueError:

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from ..base import check, ode
 from ..base.arrays import Floats
-from ..base.errors import InvalidInput
 from ..base.session import Report
 from ..problem.gradient_flow import GradientFlow
 from ..problem.losses import Loss, SquaredError
@@ -32,18 +31,8 @@ _ACCURACY = 1e-9
 """Relative error of a step of an adaptive solution."""
 
 
-def check_supported(problem: Problem, theory: str) -> None:
-    """Raise if the optimiser does something that a fixed kernel cannot describe."""
-    for name in ("weight_decay", "temperature"):
-        value = getattr(problem.optimiser, name, 0.0)
-        if value:
-            raise InvalidInput(
-                f"optimiser.{name} = {value:g} moves the weights even where nothing is learned, so that the kernel "
-                f"changes; {theory} cannot describe that: use InfiniteWidth with a small richness"
-            )
-    if not isinstance(problem.optimiser, SGD | GradientFlow):
-        kind = type(problem.optimiser).__name__
-        raise InvalidInput(f"optimiser = {kind} is unknown to {theory}; use SGD or GradientFlow")
+NOT_STILL = "moves the weights even where nothing is learned, so that no kernel stands still"
+"""What weight decay and noise do to a theory that begins with a fixed kernel."""
 
 
 def solvable(problem: Problem) -> bool:

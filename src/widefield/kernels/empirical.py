@@ -168,6 +168,7 @@ def _program(network: MLP, rule: LearningRule, dimension: int, outputs: int) -> 
         batches=None,
         # Without centring drawing the weights needs no samples; f and f - f(0) have the same kernels.
         network=dataclasses.replace(network, centred=False),
+        phi=network.phi,
         loss=SquaredError(),
         rule=rule,
         optimiser=SGD(learning_rate=1.0, steps=1),

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+from jaxtyping import Float
 from numpy.typing import NDArray
 
 from ..base.arrays import Floats
 from ..base.session import Report
-from ..base.statistics import mean_and_error
 from ..gaussian.roots import root
 from ..problem.problem import Problem
 from . import dynamics
 from .prediction import spectrum
 from .static import StaticKernel
-
-Arrays = dict[str, Floats]
 
 
 class LinearModel:
@@ -27,14 +25,7 @@ class LinearModel:
         self.x = samples.everything
         found = self.kernel(self.x)
         self.ntk = found.ntk
-        if self.random:
-            self.prior = found.nngp / problem.network.richness**2
-
-    @property
-    def random(self) -> bool:
-        """Whether networks begin with outputs of order one; in the mean-field scaling they vanish with the width."""
-        network = self.problem.network
-        return network.parameterisation == "ntk" and not network.centred and network.richness > 0
+        self.prior = found.nngp / problem.network.richness**2 if problem.network.starts_at_random else None
 
     def _accumulated(self, initial: Floats) -> Floats:
         """V for initial outputs (draws, P, C) of the training samples; (times, draws, P, C)."""
@@ -50,64 +41,31 @@ class LinearModel:
         values, vectors = spectrum(self.ntk[: self.train, : self.train])
         return vectors, dynamics.mode_weights(values, self.problem, self.steps)
 
-    def from_zero(self) -> Arrays:
-        """Outputs and losses of networks that begin with an output of zero."""
+    def from_zero(self) -> Float[Floats, "t all c"]:
+        """Outputs of networks that begin with an output of zero, or means over networks whose first outputs scatter."""
         zero = np.zeros((1, self.train, self.problem.samples.outputs))
-        outputs = np.einsum("ap,tpc->tac", self.ntk[:, : self.train], self._accumulated(zero)[:, 0])
-        return self._split(outputs, self.problem.losses(outputs))
+        return np.asarray(np.einsum("ap,tpc->tac", self.ntk[:, : self.train], self._accumulated(zero)[:, 0]))
 
-    def ensemble(self) -> Arrays:
-        """Mean and deviation over networks whose initial outputs are N(0, nngp), in closed form."""
-        arrays = self.from_zero()
+    def variance(self) -> Float[Floats, "t all"]:
+        """Of an output over networks whose first outputs are N(0, nngp), in closed form (PDLT eq. (10.41))."""
+        assert self.prior is not None
         vectors, weights = self._modes()
         response = self.ntk[:, : self.train] @ vectors
         prior, cross = (
             vectors.T @ self.prior[: self.train, : self.train] @ vectors,
             vectors.T @ self.prior[: self.train],
         )
-        variance = np.empty((len(weights), len(self.x)))
+        found = np.empty((len(weights), len(self.x)))
         for number, s in enumerate(weights):
             moved = response * s
             change = np.sum((moved @ prior) * moved, axis=1) - 2 * np.sum(moved * cross.T, axis=1)
-            variance[number] = np.maximum(np.diag(self.prior) + change, 0.0)
-        outputs = self.problem.samples.outputs
-        deviation = np.repeat(np.sqrt(variance)[:, :, None], outputs, axis=2)
-        arrays |= _named(self._split(deviation, {}), "_deviation")
-        for part, rows in self._parts().items():
-            # E (f - y)^2 = (E f - y)^2 + variance
-            weight = self.problem.loss.weight(rows.stop - rows.start)
-            arrays[f"{part}loss"] = arrays[f"{part}loss"] + 0.5 * weight * outputs * variance[:, rows].sum(axis=1)
-        return arrays
+            found[number] = np.maximum(np.diag(self.prior) + change, 0.0)
+        return found
 
-    def drawn(self, draws: int, seed: int) -> Arrays:
-        """Mean, its error and deviation from drawn initial outputs."""
+    def drawn(self, draws: int, seed: int) -> Float[Floats, "t draws all c"]:
+        """Outputs from drawn first ones, in pairs of opposite sign: the second half of the draws against the first."""
+        assert self.prior is not None
         normals = np.random.default_rng(seed).standard_normal((draws // 2, len(self.x), self.problem.samples.outputs))
         initial = np.einsum("ak,dkc->dac", root(self.prior), np.concatenate([normals, -normals]))
         change = np.einsum("ap,tdpc->tdac", self.ntk[:, : self.train], self._accumulated(initial[:, : self.train]))
-        outputs = initial[None] + change
-        losses = self.problem.losses(outputs)
-        arrays = self._split(outputs.mean(axis=1), {name: loss.mean(axis=1) for name, loss in losses.items()})
-        arrays |= _named(self._split(outputs.std(axis=1, ddof=1), {}), "_deviation")
-        errors = {name: _paired_error(loss) for name, loss in losses.items()}
-        return arrays | _named(self._split(_paired_error(outputs), errors), "_error")
-
-    def _parts(self) -> dict[str, slice]:
-        parts = {"": slice(0, self.train)}
-        if len(self.x) > self.train:
-            parts["test_"] = slice(self.train, len(self.x))
-        return parts
-
-    def _split(self, outputs: Floats, losses: Arrays) -> Arrays:
-        arrays = {f"{part}outputs": outputs[:, rows] for part, rows in self._parts().items()} | losses
-        arrays["outputs"] = arrays["outputs"][:, : self.problem.recorded_samples]
-        return arrays
-
-
-def _named(arrays: Arrays, ending: str) -> Arrays:
-    return {f"{name}{ending}": value for name, value in arrays.items()}
-
-
-def _paired_error(values: Floats) -> Floats:
-    """Standard error of the mean over draws (axis 1), which come in pairs of opposite sign."""
-    pairs = 0.5 * (values[:, : values.shape[1] // 2] + values[:, values.shape[1] // 2 :])
-    return mean_and_error(pairs, axis=1)[1]
+        return np.asarray(initial[None] + change)

@@ -6,7 +6,6 @@ from typing import Self
 
 from jaxtyping import Array, Float
 
-from ..base.errors import InvalidInput
 from .conditioned import Conditioned, composed
 
 
@@ -43,8 +42,8 @@ class Decoupled(Conditioned):
         return (image + learned @ matrix.right_span.rows).reshape(*vectors.shape[:-1], -1), substrate
 
     def initial_transpose(self, name: str, vectors: Float[Array, "*rows m"]) -> tuple[Float[Array, "*rows n"], Self]:
-        """There is nothing to be learned from it."""
-        raise InvalidInput("record.responses = true: gradient independence sets all response functions to zero")
+        """W(0)^T has nothing to do with W(0)."""
+        raise NotImplementedError("gradient independence sets all response functions to zero")
 
 
 def _backward(name: str) -> str:

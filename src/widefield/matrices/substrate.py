@@ -15,8 +15,6 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from ..base.errors import InvalidInput
-
 
 def inner(a: Float[Array, "*rows n"], b: Float[Array, "*cols n"]) -> Float[Array, "..."]:
     """<a, b> = (1/n) sum_i a_i b_i for every pair of vectors over one population; (*rows, *cols)."""
@@ -84,8 +82,8 @@ class Substrate(eqx.Module):
         return self
 
     def initial_transpose(self, name: str, vectors: Float[Array, "*rows m"]) -> tuple[Float[Array, "*rows n"], Self]:
-        """W(0)^T u / sqrt(n_t) for every row u."""
-        raise InvalidInput("record.responses: response functions are known at infinite width only; use InfiniteWidth")
+        """W(0)^T u / sqrt(n_t) for every row u; asked by response functions, at infinite width only."""
+        raise NotImplementedError(f"{type(self).__name__} must define initial_transpose for response functions")
 
     @property
     def ranks(self) -> Int[Array, "matrices 2"] | None:

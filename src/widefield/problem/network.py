@@ -103,6 +103,11 @@ class MLP(Described, family="network", kind="mlp"):
         return self.train_biases or any(self.bias_scales)
 
     @property
+    def starts_at_random(self) -> bool:
+        """Whether outputs of wide networks begin with random values of order one; in "mean-field" these vanish."""
+        return self.parameterisation == "ntk" and not self.centred and self.richness > 0
+
+    @property
     def ratios(self) -> tuple[float, ...]:
         """N_1/N_L .. N_L/N_L, in the units of the theory (the last hidden layer has ratio 1)."""
         ratios = self.width_ratios or (1.0,) * self.hidden_layers

@@ -21,7 +21,7 @@ from .losses import Loss, SquaredError
 from .network import MLP
 from .optimisers import SGD, Optimiser
 from .question import Question
-from .record import Record
+from .record import Part, Record
 from .rules import GradientDescent, LearningRule
 
 
@@ -73,7 +73,17 @@ class Problem(Question):
     @property
     def recorded_samples(self) -> int:
         """Number of training samples whose outputs and kernels are recorded."""
-        return self.samples.samples if self.record.samples is None else self.record.samples
+        return self.record.recorded(self.samples.samples)
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Training and test samples, and what is recorded of them."""
+        return self.record.parts(self.samples.samples, self.samples.test_samples)
+
+    @property
+    def kernel_rows(self) -> NDArray[np.int64]:
+        """Numbers of the samples, training then test, that recorded kernels have rows of."""
+        return self.record.kernel_rows(self.samples.samples, self.samples.test_samples)
 
     def batch_weights(self) -> NDArray[np.float64]:
         """Weight of every sample, then of every test sample, in the loss of every step, and after the last; (T + 1, P).

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,22 @@ from ..base.describe import Described, put
 from ..base.errors import InvalidInput
 
 _DEFAULT_TIMES = 101
+
+
+class Part(NamedTuple):
+    """Samples that are recorded under one prefix of names; rows count the training samples, then the test samples."""
+
+    prefix: str
+    """ "" or "test_"."""
+
+    rows: slice
+    """All of them, which the loss is about."""
+
+    kept: slice
+    """Those whose outputs and kernels are kept."""
+
+    kernels: bool
+    """Whether kernels are kept."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +70,26 @@ class Record(Described, family="record"):
         put(self, neurons=check.integer("neurons", self.neurons))
         for name in ("kernels", "test_kernels", "two_time", "responses"):
             check.flag(name, getattr(self, name))
+
+    @property
+    def between_times(self) -> bool:
+        """Whether kernels between different times are asked for."""
+        return self.two_time or self.responses
+
+    def recorded(self, train: int) -> int:
+        """Number of training samples, of so many, whose outputs and kernels are recorded."""
+        return train if self.samples is None else self.samples
+
+    def parts(self, train: int, test: int) -> tuple[Part, ...]:
+        """What is recorded of so many training samples and the test samples that follow them."""
+        found = (Part("", slice(train), slice(self.recorded(train)), self.kernels),)
+        tested = slice(train, train + test)
+        return (*found, Part("test_", tested, tested, self.kernels and self.test_kernels)) if test else found
+
+    def kernel_rows(self, train: int, test: int) -> NDArray[np.int64]:
+        """Numbers of the samples that kernels have rows of; the first `recorded` of them are the columns."""
+        kept = [part.kept for part in self.parts(train, test) if part.kernels or not part.prefix]
+        return np.concatenate([np.arange(rows.start or 0, rows.stop) for rows in kept])
 
     def at(self, steps: int) -> NDArray[np.int64]:
         """Numbers of the recorded steps of a run of `steps` steps, from 0 to `steps`."""

@@ -18,12 +18,15 @@ from ..base.errors import InvalidInput, NotAccurate
 from ..base.precision import double_precision
 from ..kernels.static import StaticKernel
 from ..problem.optimisers import SGD
+from ..problem.rules import DirectFeedbackAlignment, FeedbackAlignment, GatedLinear, GradientDescent, Hebb
+from ..problem.scope import Clause, Scope
 from ..problem.theory import Theory
 from ..solvers.alternating.equations import Equations, Rule
 from ..solvers.alternating.iteration import Iteration, Solution, alternate
 from ..solvers.alternating.noise import Sampling, counts
 from ..solvers.alternating.order import Order
 from ..trajectory.trajectory import Trajectory
+from .recorder import Recorder
 from .recording import from_arrays, over_replicas
 
 if TYPE_CHECKING:
@@ -94,14 +97,42 @@ class AlternatingMonteCarlo(Theory, kind="alternating-monte-carlo"):
         """Alternating Monte Carlo."""
         return "alternating Monte Carlo"
 
+    @property
+    def scope(self) -> Scope:
+        """The published equations, on a grid of times."""
+        return Scope(
+            rules=(GradientDescent, FeedbackAlignment, DirectFeedbackAlignment, GatedLinear, Hebb),
+            optimisers=(SGD,),
+            options=frozenset({"momentum", "weight_decay", "batch_size"}),
+            outputs=1,
+            parameterisations=("mean-field",),
+            richness="positive",
+            also=(
+                Clause(
+                    "network.activation",
+                    self._misses_kinks,
+                    "responses = 'jacobian' misses phi'', a delta function, at its kink; use 'stein' or 'auto'",
+                ),
+            ),
+            cost="replicas (P T)^3 L an iteration",
+            error="standard errors, tolerance",
+        )
+
+    def _misses_kinks(self, problem: Problem) -> bool:
+        """Whether samples would have to be differentiated where they cannot."""
+        kinked = bool(problem.network.phi.kinks) and not problem.rule.gated
+        return self.responses == "jacobian" and kinked and problem.network.hidden_layers > 1
+
     def predict(self, problem: Problem, session: Session) -> Trajectory:
         """Iterate to a fixed point, once for every replica."""
-        check_supported(problem)
         self._check_memory(problem)
         began, steps = time.perf_counter(), problem.record.at(problem.optimiser.steps)
         sampling = self.sampling(problem)
         iteration = Iteration(self.damping, self.iterations, self.tolerance, self.fresh, self.settle)
-        samples, found, solutions = problem.samples, [], []
+        samples, recorder = problem.samples, Recorder(problem)
+        found: list[Arrays] = []
+        between: list[Arrays] = []
+        solutions: list[Solution] = []
         with double_precision():
             equations = Equations.of(problem)
             self._check_matching(equations)
@@ -109,7 +140,9 @@ class AlternatingMonteCarlo(Theory, kind="alternating-monte-carlo"):
             for replica in range(self.replicas):
                 watch = _Reporter(problem, session, replica * self.iterations, self.replicas * self.iterations)
                 solution = alternate(equations, start, sampling, iteration, seed=self.seed + replica, watch=watch)
-                found.append(_recorded(problem, equations, solution, steps))
+                answer = _Found(problem, equations, solution, steps)
+                found.append(answer.recorded(recorder))
+                between += [answer.between_times()] if problem.record.between_times else []
                 solutions.append(solution)
         change = max(float(solution.change[-1]) for solution in solutions)
         statistics = {
@@ -126,22 +159,19 @@ class AlternatingMonteCarlo(Theory, kind="alternating-monte-carlo"):
                 NotAccurate,
                 stacklevel=3,
             )
-        return from_arrays(problem, self, over_replicas(found), steps, statistics)
+        means = {name: np.mean([one[name] for one in between], axis=0) for name in between[0]} if between else {}
+        return from_arrays(problem, self, over_replicas(found), steps, statistics, recorder.two_time(means))
 
     def sampling(self, problem: Problem) -> Sampling:
         """The settings of one estimate, with a choice made where there is one."""
         phi, gated = problem.network.phi, problem.rule.gated
         smooth = gated or not phi.kinks
-        if self.responses == "jacobian" and not smooth and problem.network.hidden_layers > 1:
-            raise InvalidInput(
-                f"responses = 'jacobian' misses phi'', a delta function, at the kink of activation = {phi.name!r}; "
-                "use 'stein' or 'auto'"
-            )
         by_jacobian = self.responses == "jacobian" or (self.responses == "auto" and smooth)
         responses: Literal["jacobian", "stein"] = "jacobian" if by_jacobian else "stein"
         jitter = _JITTER[responses] if self.jitter is None else self.jitter
         differentiated = min(self.jacobian_samples, self.samples)
-        return Sampling(self.samples, responses, self.matched, jitter, differentiated)
+        all_times = problem.record.between_times
+        return Sampling(self.samples, responses, self.matched, jitter, differentiated, all_times)
 
     def _check_matching(self, equations: Equations) -> None:
         """Raise if there are more sources to match than samples to do it with."""
@@ -164,31 +194,6 @@ class AlternatingMonteCarlo(Theory, kind="alternating-monte-carlo"):
         check.memory("kernels between all times", needed, "use fewer steps, samples or test samples, or InfiniteWidth")
 
 
-def check_supported(problem: Problem) -> None:
-    """Raise if the problem has something that these equations, or this way to solve them, do not cover."""
-    network, optimiser, record = problem.network, problem.optimiser, problem.record
-    Rule.of(problem.rule)
-    if not isinstance(optimiser, SGD):
-        raise InvalidInput(
-            f"optimiser = {optimiser.kind!r} has no steps on a grid of times; use SGD with a small learning_rate, or "
-            "InfiniteWidth"
-        )
-    refused = {
-        f"optimiser.temperature = {optimiser.temperature:g}: Langevin noise is": optimiser.temperature > 0,
-        f"network.outputs = {problem.samples.outputs}: several outputs are": problem.samples.outputs > 1,
-        f"network.parameterisation = {network.parameterisation!r}: networks that are lazy at infinite width are": (
-            network.parameterisation != "mean-field"
-        ),
-        "record.two_time = true: two-time kernels as factors are": record.two_time,
-        "record.responses = true: response functions as factors are": record.responses,
-    }
-    for what, unwanted in refused.items():
-        if unwanted:
-            raise InvalidInput(f"{what} not available in alternating Monte Carlo; use InfiniteWidth")
-    if network.richness == 0:
-        raise InvalidInput("network.richness = 0: the outputs are divided by it; use Lazy, or a small richness")
-
-
 class _Reporter:
     """Tells the session about every iteration."""
 
@@ -203,56 +208,76 @@ class _Reporter:
         self.session.report(self.done, self.total, float(self.problem.loss.total(last, jnp.asarray(samples.y))))
 
 
-def _recorded(problem: Problem, equations: Equations, solution: Solution, steps: NDArray[np.int64]) -> Arrays:
-    """What the record asks for, at the recorded steps."""
-    samples, loss, outputs = problem.samples, problem.loss, solution.outputs[steps, :, None]
-    train, recorded = samples.samples, problem.recorded_samples
+@dataclass(frozen=True)
+class _Found:
+    """Kernels and responses of a solution at the recorded steps."""
 
-    def total(part: slice, targets: NDArray[np.float64]) -> NDArray[Any]:
-        return np.array([float(loss.total(jnp.asarray(f), jnp.asarray(targets))) for f in outputs[:, part]])
+    problem: Problem
+    equations: Equations
+    solution: Solution
+    steps: NDArray[np.int64]
 
-    arrays = {"outputs": outputs[:, :recorded], "loss": total(slice(train), samples.y)}
-    if samples.test_samples:
-        arrays["test_outputs"] = outputs[:, train:]
-        arrays["test_loss"] = total(slice(train, None), samples.y_test)
-    if not problem.record.kernels:
-        return arrays
-    kernels = _equal_time_kernels(problem, equations, solution.order, steps)
-    parts = {"": slice(recorded)} | ({"test_": slice(train, None)} if problem.record.test_kernels else {})
-    for part, rows in parts.items():
-        for name, kernel in kernels.items():
-            if not (part and name == "pseudo_gradient_kernel"):
-                arrays[f"{part}{name}"] = kernel[..., rows, :, :recorded, :]
-    for name in ("feature_kernel", "test_feature_kernel"):
-        if name in arrays:
-            arrays[name] = arrays[name][..., 0, :, 0]
-    return arrays
+    def recorded(self, recorder: Recorder) -> Arrays:
+        """Outputs, losses and equal-time kernels."""
+        order = self.solution.order
+        kernels = (order.features, order.gradients, order.aligned, order.pseudo or order.gradients)
+        powers = (0, 0, 1, 2)
+        feature, *others = (
+            self._scale**power * self._at_equal_times(kernel) for kernel, power in zip(kernels, powers, strict=True)
+        )
+        signals = [kernel[..., :, None, :, None] for kernel in others]
+        arrays = recorder.predictions(self.solution.outputs[self.steps, :, None])
+        return arrays | recorder.kernels(feature, *signals)
 
+    def between_times(self) -> Arrays:
+        """Kernels and responses at all pairs of recorded times, in the normalisation of `Trajectory.two_time`."""
+        order, rule = self.solution.order, self.equations.rule
+        kernels = {"gradient_kernel": order.gradients, "alignment_kernel": order.aligned}
+        kernels |= {"pseudo_gradient_kernel": order.pseudo or order.gradients}
+        powers = {"alignment_kernel": 1, "pseudo_gradient_kernel": 2}
+        found = {
+            name: self._scale ** powers.get(name, 0) * self._pairs(kernel)[..., None, :, :, None]
+            for name, kernel in kernels.items()
+        }
+        found["feature_kernel"] = self._pairs(order.features)
+        return found | self._responses(rule)
 
-def _equal_time_kernels(
-    problem: Problem, equations: Equations, order: Order, steps: NDArray[np.int64]
-) -> dict[str, NDArray[Any]]:
-    """Kernels (time, layer, sample, 1, sample, 1) of all samples, and the NTK (BP23 eq. (4))."""
-    # Pseudo-gradients of Hebb's rule hold the weight of a sample: of the whole set in a record, of the batch in a step.
-    scale = problem.loss.weight(problem.samples.samples) / float(equations.weight)
-    scale = scale if equations.rule.kind == "hebb" else 1.0
+    def _responses(self, rule: Rule) -> Arrays:
+        """W phi = u + a g, W^T g = r + b phi: with the variances and widths that `Equations.surroundings` adds."""
+        order, decay = self.solution.order, np.asarray(self.equations.decay)[self.steps]
+        if not order.backward:
+            return {}
+        known = {"gradient_response": order.backward}
+        if rule.through_weights:
+            known["feature_response" if rule.exact else "pseudo_feature_response"] = order.forward
+        if order.returned:
+            known["pseudo_gradient_response"] = order.returned
+        found = {}
+        for name, kernels in known.items():
+            forward = name.endswith("feature_response")
+            ratios = np.asarray(self.equations.ratios)[1:-1]
+            echo = np.sqrt(ratios[:-1] / ratios[1:]) if forward else np.sqrt(ratios[1:] / ratios[:-1])
+            strength = echo * np.asarray(self.equations.weights)[1:-1]
+            # Frozen feedback does not decay with the weights that it was drawn with.
+            left = np.ones_like(decay) if name == "pseudo_feature_response" else decay
+            value = strength[:, None, None, None, None] * self._pairs(kernels) * left[:, None]
+            found[name] = value[..., None] if forward else value[:, :, :, None]
+        return found
 
-    def at(kernels: tuple[Any, ...]) -> NDArray[Any]:
-        found = np.moveaxis(np.asarray(order.at_equal_times(kernels, equations.times)), 0, 1)
-        return found[steps]
+    @property
+    def _scale(self) -> float:
+        """Pseudo-gradients of Hebb's rule hold the weight of a sample: here that of a step, recorded that of all."""
+        if self.equations.rule.kind != "hebb":
+            return 1.0
+        return self.problem.loss.weight(self.problem.samples.samples) / float(self.equations.weight)
 
-    features, gradients, alignment = at(order.features), at(order.gradients), at(order.aligned)
-    pseudo = at(order.pseudo) if order.pseudo else gradients
-    alignment = alignment * scale
-    inputs = np.asarray(equations.inputs @ equations.inputs.T)
-    below = np.concatenate([np.broadcast_to(inputs, features[:, :1].shape), features], axis=1)
-    above = np.concatenate([alignment, np.ones_like(features[:, :1])], axis=1)
-    ntk = np.sum(above * (below + problem.network.train_biases), axis=1)
-    kernels = {
-        "feature_kernel": features,
-        "gradient_kernel": gradients,
-        "alignment_kernel": alignment,
-        "pseudo_gradient_kernel": pseudo * scale**2,
-        "ntk": ntk,
-    }
-    return {name: kernel[..., :, None, :, None] for name, kernel in kernels.items()}
+    def _pairs(self, kernels: tuple[Any, ...]) -> NDArray[np.float64]:
+        """(layer, time, sample, time, sample) at the recorded steps."""
+        times, count = self.equations.times, self.equations.count
+        shaped = np.stack([np.asarray(kernel) for kernel in kernels]).reshape(-1, times, count, times, count)
+        return shaped[:, self.steps][:, :, :, self.steps]
+
+    def _at_equal_times(self, kernels: tuple[Any, ...]) -> NDArray[np.float64]:
+        """(time, layer, sample, sample) at the recorded steps."""
+        found = np.moveaxis(np.asarray(self.solution.order.at_equal_times(kernels, self.equations.times)), 0, 1)
+        return found[self.steps]

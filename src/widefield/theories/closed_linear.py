@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
@@ -19,11 +19,12 @@ from ..base.errors import InvalidInput, NotAccurate
 from ..base.precision import double_precision
 from ..problem.optimisers import SGD
 from ..problem.rules import DirectFeedbackAlignment, FeedbackAlignment, GatedLinear, GradientDescent, Hebb
+from ..problem.scope import RECORDS, Clause, Scope
 from ..problem.theory import Theory
 from ..solvers.closed.feedback import FeedbackSweep
 from ..solvers.closed.fixed_point import Grid, iterate
 from ..solvers.closed.gated import GatedSweep
-from ..solvers.closed.gates import Gates
+from ..solvers.closed.gates import MOST_SAMPLES, Gates
 from ..solvers.closed.gradient_descent import DenseSweep, Sweep
 from ..solvers.closed.grids import DescentGrid, FeedbackGrid, GatedGrid, HebbGrid
 from ..solvers.closed.hebb import HebbSweep
@@ -31,17 +32,41 @@ from ..solvers.closed.setting import Setting
 from ..solvers.closed.solution import Solution, TwoTime
 from ..trajectory import two_time
 from ..trajectory.trajectory import Trajectory
-from .recording import from_arrays
+from .recorder import Recorder
+from .recording import Variables, from_arrays
 
 if TYPE_CHECKING:
     from ..base.session import Session
     from ..problem.problem import Problem
 
-Arrays = dict[str, Floats]
-
 METHODS = ("sweep", "fixed-point")
 
 _MANY_ROWS = 1000
+
+
+def _samples_with_gates(problem: Problem) -> int:
+    """Number of samples whose gates are open or not; a linear network has none."""
+    samples = problem.samples
+    return samples.samples + samples.test_samples if problem.network.phi.kinks else 0
+
+
+_CLAUSES = (
+    Clause(
+        "network.activation",
+        lambda problem: problem.rule.gated and problem.network.phi.homogeneity != 1,
+        "the equations of gated linear networks close for gates with two values, like those of 'relu'",
+    ),
+    Clause(
+        "data",
+        lambda problem: problem.rule.gated and _samples_with_gates(problem) > MOST_SAMPLES,
+        f"gates of more than {MOST_SAMPLES} samples, test samples included, have too many patterns",
+    ),
+    Clause(
+        "record.responses",
+        lambda problem: problem.record.responses and bool(problem.optimiser.shakes),
+        "response functions with Langevin noise are not available",
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -77,26 +102,44 @@ class ClosedLinear(Theory, kind="closed-linear"):
         """Closed equations, and how they are solved if not in one pass."""
         return "closed linear equations" + (" (iterated)" if self.method == "fixed-point" else "")
 
+    @property
+    def scope(self) -> Scope:
+        """Where the equations close."""
+        by_sweep = "is kept by method = 'sweep' only"
+        over_times = {"two_time", "responses"} if self.method == "fixed-point" else set()
+        return Scope(
+            rules=(GradientDescent, FeedbackAlignment, DirectFeedbackAlignment, GatedLinear, Hebb),
+            optimisers=(SGD,),
+            activations="linear or gated",
+            parameterisations=("mean-field",),
+            richness="positive",
+            records=frozenset(RECORDS) - over_times,
+            also=_CLAUSES,
+            words={"record.two_time": by_sweep, "record.responses": by_sweep},
+            cost="(P T)^2 L" if self.method == "sweep" else "(P T)^3 L an iteration",
+            error="exact" if self.method == "sweep" else "tolerance",
+        )
+
     def predict(self, problem: Problem, session: Session) -> Trajectory:
         """Solve the equations of the problem's rule."""
-        _check_supported(problem)
         began, steps = time.perf_counter(), problem.record.at(problem.optimiser.steps)
         setting = Setting.of(problem)
         statistics: dict[str, float] = {}
-        over_times: TwoTime | None = None
+        factors: Variables = {}
         with np.errstate(over="ignore", invalid="ignore"), _threads(setting):
             if self.method == "sweep":
                 sweep = _sweep(problem, setting, statistics)
                 sweep.run(lambda step, f: session.report(step, problem.optimiser.steps, _loss(problem, f)))
                 solution = sweep.solution(steps)
-                if problem.record.two_time or problem.record.responses:
-                    over_times = sweep.two_time(steps)
+                if problem.record.between_times:
+                    factors = _factors(problem, sweep.two_time(steps))
             else:
                 solution = self._iterated(problem, setting, session, steps, statistics)
-            arrays = _arrays(problem, setting, solution, steps)
+            recorder = Recorder(problem)
+            arrays = recorder.predictions(solution.outputs[steps])
+            arrays |= recorder.kernels(solution.feature, solution.gradient, solution.alignment, solution.pseudo)
         statistics["seconds"] = time.perf_counter() - began
-        trajectory = from_arrays(problem, self, arrays, steps, statistics)
-        return trajectory if over_times is None else _with_two_time(trajectory, over_times)
+        return from_arrays(problem, self, arrays, steps, statistics, factors)
 
     def _iterated(
         self,
@@ -106,8 +149,6 @@ class ClosedLinear(Theory, kind="closed-linear"):
         steps: NDArray[np.int64],
         statistics: dict[str, float],
     ) -> Solution:
-        if problem.record.two_time or problem.record.responses:
-            raise InvalidInput("record.two_time = true: two-time kernels are kept by method = 'sweep' only")
         grid = _grid(problem, setting, statistics)
         found = iterate(
             grid,
@@ -136,28 +177,6 @@ def _threads(setting: Setting) -> threadpool_limits:
     """One thread for small products: threads that wait for each other cost more than they bring."""
     small = setting.times * setting.samples < _MANY_ROWS
     return threadpool_limits(limits=1 if small else None, user_api="blas")
-
-
-def _check_supported(problem: Problem) -> None:
-    network, rule = problem.network, problem.rule
-    if not isinstance(problem.optimiser, SGD):
-        raise InvalidInput(
-            f"optimiser = {problem.optimiser.kind!r}: the closed equations are solved for the steps of SGD; use SGD "
-            "with a small learning rate, or TwoLayer for networks with one hidden layer"
-        )
-    if network.parameterisation != "mean-field":
-        raise InvalidInput(f"parameterisation = {network.parameterisation!r}: at infinite width this is lazy; use Lazy")
-    if network.richness == 0:
-        raise InvalidInput("richness = 0: nothing is learned; use Lazy")
-    if not isinstance(rule, GradientDescent | FeedbackAlignment | DirectFeedbackAlignment | Hebb):
-        raise InvalidInput(f"rule = {rule.kind!r}: no closed equations are known; use InfiniteWidth")
-    if not isinstance(rule, GatedLinear) and network.activation != "linear":
-        raise InvalidInput(
-            f"activation = {network.activation!r}: the equations close for 'linear' networks, and for the rule "
-            "'gated-linear'; use InfiniteWidth"
-        )
-    if problem.record.responses and problem.optimiser.shakes:
-        raise InvalidInput("record.responses = true: response functions with Langevin noise are not available")
 
 
 def _sweep(
@@ -211,50 +230,7 @@ def _loss(problem: Problem, outputs: Floats) -> float:
         return float(problem.loss.total(jnp.asarray(outputs[: len(targets)]), targets))
 
 
-def _arrays(problem: Problem, setting: Setting, solution: Solution, steps: NDArray[np.int64]) -> Arrays:
-    """What is recorded, at the recorded times; samples after the training samples are test samples."""
-    samples, recorded = problem.samples, problem.recorded_samples
-    train, outputs = samples.samples, solution.outputs[steps]
-    arrays: Arrays = {
-        "outputs": outputs[:, :recorded],
-        "loss": np.array([_loss(problem, f) for f in outputs]),
-    }
-    if samples.test_samples:
-        arrays["test_outputs"] = outputs[:, train:]
-        with double_precision():
-            targets = jnp.asarray(samples.y_test)
-            losses = [float(problem.loss.total(jnp.asarray(f[train:]), targets)) for f in outputs]
-        arrays["test_loss"] = np.array(losses)
-    if not problem.record.kernels:
-        return arrays
-    ntk = _tangent_kernel(setting, solution)
-    parts = {"": slice(0, recorded)}
-    if problem.record.test_kernels and samples.test_samples:
-        parts["test_"] = slice(train, None)
-    for prefix, rows in parts.items():
-        arrays[f"{prefix}feature_kernel"] = solution.feature[:, :, rows, :recorded]
-        for name in ("gradient", "alignment"):
-            arrays[f"{prefix}{name}_kernel"] = getattr(solution, name)[:, :, rows, :, :recorded]
-        arrays[f"{prefix}ntk"] = ntk[:, rows, :, :recorded]
-    arrays["pseudo_gradient_kernel"] = solution.pseudo[:, :, :recorded, :, :recorded]
-    return arrays
-
-
-def _tangent_kernel(setting: Setting, solution: Solution) -> Floats:
-    """sum_l Gt^{l+1} Phi^l with Phi^0 = K^x and Gt^{L+1} = 1 (BP23 eq. (4)); (R, P, C, P, C)."""
-    top = np.einsum("rpq,bc->rpbqc", solution.feature[:, -1] + setting.learns, np.eye(setting.outputs))
-    features = np.concatenate(
-        [np.broadcast_to(setting.kernel, top[:, None, :, 0, :, 0].shape), solution.feature], axis=1
-    )
-    lower = np.einsum("rlpbqc,rlpq->rpbqc", solution.alignment, features[:, :-1] + setting.learns)
-    return np.asarray(top + lower)
-
-
-def _with_two_time(trajectory: Trajectory, found: TwoTime) -> Trajectory:
-    """Add the factors of two-time kernels and responses of the training samples that are recorded."""
-    variables = two_time.labelled_factors(
-        found.features, found.gradients, found.pseudo, found.responses, trajectory.problem.recorded_samples
-    )
-    data = trajectory.data
-    kept = {name: (dims, value[:, : data.sizes["time"]]) for name, (dims, value) in variables.items()}
-    return replace(trajectory, data=data.assign(kept))
+def _factors(problem: Problem, found: TwoTime) -> Variables:
+    """Of two-time kernels and, if asked for, of responses, of the recorded training samples."""
+    responses = found.responses if problem.record.responses else {}
+    return two_time.labelled_factors(found.features, found.gradients, found.pseudo, responses, problem.recorded_samples)

@@ -13,11 +13,11 @@ from jaxtyping import Array, Int
 
 from ..base import check
 from ..base.describe import put
-from ..base.errors import InvalidInput
 from ..base.precision import double_precision
 from ..matrices.dense import Dense
 from ..matrices.substrate import State
 from ..problem.rules import FeedbackAlignment
+from ..problem.scope import RECORDS, Scope
 from ..problem.theory import Theory
 from ..training.observe import Observer
 from ..training.program import Program, compile_problem
@@ -69,12 +69,22 @@ class FiniteWidth(Theory, kind="finite-width"):
         """Width N."""
         return f"width {self.width}"
 
+    @property
+    def scope(self) -> Scope:
+        """Everything that can be trained and measured."""
+        return Scope(
+            richness="positive",
+            records=frozenset(RECORDS) - {"responses"},
+            words={
+                "network.richness": "is the lazy limit, which no finite network reaches; give a small value",
+                "record.responses": "response functions belong to infinite width only",
+            },
+            cost="seeds T P N^2",
+            error="standard errors",
+        )
+
     def predict(self, problem: Problem, session: Session) -> Trajectory:
         """Train the networks."""
-        if problem.network.richness == 0:
-            raise InvalidInput(
-                "network.richness = 0 is the lazy limit, which no finite network reaches; give a small value"
-            )
         widths = problem.network.widths(self.width)
         times = problem.record.at(problem.optimiser.steps)
         with double_precision():
@@ -88,7 +98,7 @@ class FiniteWidth(Theory, kind="finite-width"):
             state = eqx.filter_eval_shape(start.one, jnp.asarray(0))
             needed = record_bytes(observer, state, len(times), self.seeds)
             check.memory("records", needed, "record less often (record.every) or fewer samples (record.samples)")
-            outcome = Runner(observer, start, groups, times, session, self.fingerprint(problem)).run()
+            outcome = Runner(observer, start, groups, times, session, self.identity(problem, session)).run()
         return from_outcome(problem, self, outcome, range(self.first_seed, self.first_seed + self.seeds))
 
     def _groups(self, problem: Problem, widths: tuple[int, ...]) -> list[range]:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
 from ..base import check
-from ..base.arrays import Floats
+from ..base.arrays import Arrays, Floats
 from ..base.describe import put
 from ..base.errors import InvalidInput
 from ..base.precision import double_precision
@@ -23,8 +21,10 @@ from ..kernels.fluctuations import KernelFluctuations, SaddlePoint, kernel_fluct
 from ..problem.losses import SquaredError
 from ..problem.optimisers import SGD
 from ..problem.rules import GradientDescent
+from ..problem.scope import Clause, Scope
 from ..problem.theory import Theory
 from ..trajectory.trajectory import Trajectory
+from .recorder import Recorder
 from .recording import from_arrays
 
 if TYPE_CHECKING:
@@ -77,10 +77,32 @@ class Fluctuations(Theory, kind="fluctuations"):
         """Fluctuations at width N."""
         return f"fluctuations at width {self.width}"
 
+    @property
+    def scope(self) -> Scope:
+        """Gradient descent of lazy networks."""
+        return Scope(
+            rules=(GradientDescent,),
+            losses=(SquaredError,),
+            optimisers=(SGD,),
+            options=frozenset(),
+            activations="no jumps",
+            outputs=1,
+            richness="ignored",
+            random_start=False,
+            also=(
+                Clause(
+                    "network.centred",
+                    lambda problem: not problem.network.centred and not problem.network.starts_at_random,
+                    "at finite width the first outputs scatter too; set it to true",
+                ),
+            ),
+            cost="(P^2)^2 S",
+            error="of relative order L / N",
+        )
+
     def predict(self, problem: Problem, session: Session) -> Trajectory:
         """Compute the covariance of the kernels and what it does to the outputs."""
         began, steps = time.perf_counter(), problem.record.at(problem.optimiser.steps)
-        _check(problem)
         samples, network = problem.samples, problem.network
         widths = network.widths(self.width)
         x = samples.everything
@@ -98,39 +120,16 @@ class Fluctuations(Theory, kind="fluctuations"):
             report=lambda done, total: session.report(done * problem.optimiser.steps // (total + 1), *unknown),
         )
         lazy = _Lazy(problem, point, found, samples.kernel(everything=True), widths[-1])
+        recorder = Recorder(problem)
         with double_precision(), np.errstate(over="ignore", invalid="ignore"):
-            arrays = lazy.training(steps)
+            arrays = lazy.training(recorder, steps)
         if problem.record.kernels:
-            arrays |= lazy.kernels(len(steps))
+            arrays |= lazy.kernels(recorder, len(steps))
         session.report(problem.optimiser.steps, problem.optimiser.steps, float(arrays["loss"][-1]))
         statistics = {"accuracy": found.accuracy, "seconds": time.perf_counter() - began}
-        answer = from_arrays(problem, self, arrays, steps, statistics)
-        covariances = lazy.covariances() if problem.record.kernels else {}
-        return dataclasses.replace(answer, data=answer.data.assign(covariances))
-
-
-def _check(problem: Problem) -> None:
-    """Raise for problems that these equations do not describe."""
-    network, optimiser, record = problem.network, problem.optimiser, problem.record
-    theory = "the theory of fluctuations"
-    if type(problem.rule) is not GradientDescent:  # a gated network descends too, but is another network
-        raise InvalidInput(f"rule = {problem.rule!r}: {theory} knows GradientDescent() only")
-    if not isinstance(problem.loss, SquaredError):
-        raise InvalidInput(f"loss = {problem.loss!r}: {theory} knows SquaredError() only")
-    if not isinstance(optimiser, SGD):
-        raise InvalidInput(f"optimiser = {optimiser!r}: {theory} needs SGD; a small learning_rate is close to the flow")
-    if optimiser.batch_size is not None:
-        raise InvalidInput(f"optimiser.batch_size = {optimiser.batch_size}: {theory} needs the full batch, None")
-    for name in ("momentum", "weight_decay", "temperature"):
-        if getattr(optimiser, name):
-            raise InvalidInput(f"optimiser.{name} = {getattr(optimiser, name)!r}: {theory} needs 0")
-    if problem.samples.outputs != 1:
-        raise InvalidInput(f"the targets have {problem.samples.outputs} columns: {theory} needs a single one")
-    if not network.centred:
-        raise InvalidInput(f"network.centred = false: {theory} needs true, outputs without their random initial value")
-    for name in ("two_time", "responses", "test_kernels"):
-        if getattr(record, name):
-            raise InvalidInput(f"record.{name} = true: {theory} does not record them; set it to false")
+        factors = recorder.unmoved(point.features, point.gradients)
+        factors |= lazy.covariances() if problem.record.kernels else {}
+        return from_arrays(problem, self, arrays, steps, statistics, factors)
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,9 +150,9 @@ class _Lazy:
         covariance = self.found.ntk(self.point, self.inputs, train_biases=biases) / self.width
         return np.sum(gradients * features, axis=0), covariance
 
-    def training(self, steps: NDArray[np.int64]) -> dict[str, Any]:
+    def training(self, recorder: Recorder, steps: NDArray[np.int64]) -> Arrays:
         """Outputs, their deviations and losses at the recorded steps."""
-        samples, recorded = self.problem.samples, self.problem.recorded_samples
+        samples = self.problem.samples
         kernel, covariance = self.ntk()
         rates = self.problem.optimiser.rates() * self.problem.loss.weight(samples.samples)
         wanted, outputs, deviations = set(steps.tolist()), [], []
@@ -162,36 +161,22 @@ class _Lazy:
                 outputs.append(f)
                 variance = np.einsum("nq,nq->n", response @ covariance, response)
                 deviations.append(np.sqrt(np.maximum(variance, 0.0)))
-        parts = {"": (slice(samples.samples), samples.y), "test_": (slice(samples.samples, None), samples.y_test)}
-        found: dict[str, Any] = {}
-        for part, (rows, targets) in list(parts.items())[: 1 + (samples.test_samples > 0)]:
-            values = np.stack(outputs)[:, rows, None]
-            found[f"{part}outputs"] = values
-            found[f"{part}outputs_deviation"] = np.stack(deviations)[:, rows, None]
-            total = [self.problem.loss.total(jnp.asarray(f), jnp.asarray(targets)) for f in values]
-            found[f"{part}loss"] = np.asarray(total)
-        for name in ("outputs", "outputs_deviation"):
-            found[name] = found[name][:, :recorded]
-        return found
+        values, scatter = (np.stack(found)[..., None] for found in (outputs, deviations))
+        return recorder.predictions(values) | recorder.outputs(scatter, "_deviation")
 
-    def kernels(self, times: int) -> dict[str, Any]:
+    def kernels(self, recorder: Recorder, times: int) -> Arrays:
         """Kernels of the recorded samples, which do not move, and their deviations."""
-        recorded, (kept, fewer) = self.problem.recorded_samples, self._recorded()
-        kernel, covariance = self.ntk()
-        variances = np.einsum("ilpilp->ilp", self.found.covariance[:, :, kept][..., kept]) / self.width
-        moving = {
-            "feature_kernel": (self.point.features, variances[0]),
-            "gradient_kernel": (self.point.gradients, variances[1]),
-            "ntk": (kernel, np.diagonal(covariance)[kept]),
-        }
-        found: dict[str, Any] = {}
-        for name, (mean, variance) in moving.items():
-            deviation = fewer.matrix(np.sqrt(np.maximum(variance, 0.0)))
-            for label, value in ((name, mean[..., :recorded, :recorded]), (f"{name}_deviation", deviation)):
-                axes = value if name == "feature_kernel" else value[..., :, None, :, None]
-                found[label] = np.broadcast_to(axes, (times, *axes.shape))
-        same = {"alignment_kernel": found["gradient_kernel"], "pseudo_gradient_kernel": found["gradient_kernel"]}
-        return found | same
+        gradient = self.point.gradients[..., :, None, :, None]
+        found = recorder.kernels(self.point.features, gradient)
+        variances = np.einsum("ilpilp->ilp", self.found.covariance) / self.width
+        rows, columns = recorder.rows, np.arange(recorder.recorded)
+        moving = {"feature_kernel": variances[0], "gradient_kernel": variances[1], "ntk": np.diagonal(self.ntk()[1])}
+        for name, variance in moving.items():
+            deviation = self.found.pairs.matrix(np.sqrt(np.maximum(variance, 0.0)))[..., rows, :][..., columns]
+            several = name != "feature_kernel"
+            value = deviation[..., :, None, :, None] if several else deviation
+            found |= recorder.by_part(f"{name}_deviation", value, 4 if several else 2)
+        return {name: np.broadcast_to(value, (times, *value.shape)) for name, value in found.items()}
 
     def covariances(self) -> dict[str, Any]:
         """Of all layers and pairs of recorded samples."""

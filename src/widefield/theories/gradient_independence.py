@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from ..kernels.dynamics import check_supported
+from ..kernels.dynamics import NOT_STILL
 from ..matrices.conditioned import Conditioned
 from ..matrices.decoupled import Decoupled
+from ..problem.gradient_flow import GradientFlow
+from ..problem.optimisers import SGD
+from ..problem.scope import RECORDS, Scope
 from ..training.program import Program
 from ..training.tangent import TangentProgram
 from .infinite_width import InfiniteWidth
-
-if TYPE_CHECKING:
-    from ..base.session import Session
-    from ..problem.problem import Problem
-    from ..trajectory.trajectory import Trajectory
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,19 @@ class GradientIndependence(InfiniteWidth, kind="gradient-independence"):
         """Gradient independence."""
         return "gradient independence"
 
-    def predict(self, problem: Problem, session: Session) -> Trajectory:
-        """Solve the equations."""
-        check_supported(problem, "gradient independence")
-        return super().predict(problem, session)
+    @property
+    def scope(self) -> Scope:
+        """Where outputs follow from a kernel."""
+        return Scope(
+            optimisers=(SGD, GradientFlow),
+            options=frozenset({"momentum", "batch_size"}),
+            random_start=False,
+            records=frozenset(RECORDS) - {"responses"},
+            words={
+                "optimiser.weight_decay": NOT_STILL,
+                "optimiser.temperature": NOT_STILL,
+                "record.responses": "gradient independence sets all response functions to zero",
+            },
+            cost="replicas T P S rank",
+            error="exact as gamma_0 -> 0, standard errors",
+        )

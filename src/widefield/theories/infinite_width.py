@@ -20,6 +20,7 @@ from ..base.errors import InvalidInput, NotAccurate
 from ..base.precision import double_precision
 from ..matrices.conditioned import Conditioned
 from ..matrices.substrate import State
+from ..problem.scope import Clause, Scope
 from ..problem.theory import Theory
 from ..training.observe import Observer
 from ..training.program import Program, compile_problem
@@ -85,13 +86,27 @@ class InfiniteWidth(Theory, kind="infinite-width"):
         """Width infinity."""
         return "width ∞"
 
+    @property
+    def scope(self) -> Scope:
+        """Everything but what has no limit, or random outputs in it."""
+        return Scope(
+            random_start=False,
+            also=(
+                Clause(
+                    "record.responses",
+                    lambda problem: problem.record.responses and bool(problem.optimiser.shakes),
+                    "response functions with Langevin noise are not available",
+                ),
+            ),
+            cost="replicas T P S rank",
+            error="standard errors",
+        )
+
     def predict(self, problem: Problem, session: Session) -> Trajectory:
         """Solve the equations."""
-        if problem.record.responses and problem.optimiser.shakes:
-            raise InvalidInput("record.responses = true: response functions with Langevin noise are not available")
         if self.tolerance is not None:
             return self._to_tolerance(problem, session, self.tolerance)
-        answer = _Replicas(self, problem, session, self.fingerprint(problem)).upto(self.replicas)
+        answer = _Replicas(self, problem, session, self.identity(problem, session)).upto(self.replicas)
         if not self.bias or answer.status != "complete":
             return answer
         halved = dataclasses.replace(self, particles=self.particles // 2, bias=False)
@@ -115,7 +130,7 @@ class InfiniteWidth(Theory, kind="infinite-width"):
             2 * chosen.particles, error / 2**0.7, aim * math.sqrt(_PILOT_REPLICAS), _MOST_PARTICLES
         )
         refined = dataclasses.replace(chosen, particles=particles)
-        run = _Replicas(refined, problem, session, self.fingerprint(problem))
+        run = _Replicas(refined, problem, session, self.identity(problem, session))
         replicas = _PILOT_REPLICAS
         while True:
             answer = run.upto(replicas)
@@ -169,6 +184,8 @@ class _Replicas:
         with double_precision():
             richness = LAZY_RICHNESS if lazy else network.richness
             program = compile_problem(problem, richness, network.ratios, "float64", theory.program)
+            # The first outputs vanish in the limit, but not those of a few particles divided by a small richness.
+            program = dataclasses.replace(program, network=dataclasses.replace(program.network, centred=True))
             observer = Observer(program, jnp.asarray(problem.samples.y_test), problem.record)
             start = ConditionedStart(program, theory.particles, theory.rank_tolerance, theory.substrate)
             start.check_memory(observer, len(times), theory.replicas)

@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ..base import check
-from ..base.arrays import Floats
+from ..base.arrays import Arrays, Floats
 from ..base.describe import put
+from ..base.errors import InvalidInput
 from ..base.precision import double_precision
+from ..base.statistics import mean_and_error
 from ..kernels import dynamics
+from ..kernels.dynamics import NOT_STILL
 from ..kernels.linear_model import LinearModel
 from ..kernels.static import StaticKernel
+from ..problem.gradient_flow import GradientFlow
+from ..problem.optimisers import SGD
+from ..problem.scope import Clause, Scope
 from ..problem.theory import Theory
 from ..trajectory.trajectory import Trajectory
-from .recording import from_arrays
+from .recorder import Recorder
+from .recording import Variables, from_arrays
 
 if TYPE_CHECKING:
     from ..base.session import Session
     from ..problem.problem import Problem
-
-Arrays = dict[str, Floats]
 
 
 @dataclass(frozen=True)
@@ -58,42 +64,131 @@ class Lazy(Theory, kind="lazy"):
         """The lazy limit."""
         return "lazy"
 
+    @property
+    def scope(self) -> Scope:
+        """Where a fixed kernel says it all."""
+        return Scope(
+            optimisers=(SGD, GradientFlow),
+            options=frozenset({"momentum", "batch_size"}),
+            activations="no jumps",
+            richness="ignored",
+            also=(Clause("rule", _unknown, "it does not define `transmission`, so that its static NTK is unknown"),),
+            words={"optimiser.weight_decay": NOT_STILL, "optimiser.temperature": NOT_STILL},
+            cost="P^3",
+            error="exact",
+        )
+
     def predict(self, problem: Problem, session: Session) -> Trajectory:
         """Train the linear model."""
-        dynamics.check_supported(problem, "the lazy limit")
         began, steps = time.perf_counter(), problem.record.at(problem.optimiser.steps)
         with double_precision():
-            model = LinearModel(problem, steps, session.report)
-            if not model.random:
-                arrays = model.from_zero()
+            model, recorder = LinearModel(problem, steps, session.report), Recorder(problem)
+            if not problem.network.starts_at_random:
+                arrays = recorder.predictions(model.from_zero())
             elif dynamics.solvable(problem):
-                arrays = model.ensemble()
+                arrays = _over_networks(recorder, model)
             else:
-                arrays = model.drawn(self.draws, self.seed)
-            arrays |= kernels_over_time(problem, arrays["outputs"])
+                arrays = _over_draws(recorder, model.drawn(self.draws, self.seed))
+            factors: Variables = {}
+            if problem.record.kernels or problem.record.between_times:
+                still = _Still(problem, arrays["outputs"])
+                arrays |= still.kernels(recorder)
+                factors = still.over_times(recorder)
         session.report(problem.optimiser.steps, problem.optimiser.steps, float(arrays["loss"][-1]))
-        return from_arrays(problem, self, arrays, steps, {"seconds": time.perf_counter() - began})
+        return from_arrays(problem, self, arrays, steps, {"seconds": time.perf_counter() - began}, factors)
 
 
-def kernels_over_time(problem: Problem, outputs: Floats) -> Arrays:
-    """The static kernels at every recorded time, as views of one array."""
-    record, recorded, samples = problem.record, problem.recorded_samples, problem.samples
-    if not record.kernels:
-        return {}
-    x = samples.x[:recorded]
-    kernel = StaticKernel(problem.network, problem.rule)
-    found = {"": kernel.layers(x)}
-    if record.test_kernels and samples.test_samples:
-        found["test_"] = kernel.layers(samples.x_test, x)
-    arrays: Arrays = {}
-    for part, layers in found.items():
-        arrays[f"{part}feature_kernel"] = layers.feature
-        identity = np.eye(samples.outputs)
-        for name in ("gradient", "alignment"):
-            arrays[f"{part}{name}_kernel"] = np.einsum("lpq,ab->lpaqb", getattr(layers, name), identity)
-        arrays[f"{part}ntk"] = np.einsum("pq,ab->paqb", layers.ntk, identity)
-    arrays = {name: np.broadcast_to(value, (len(outputs), *value.shape)) for name, value in arrays.items()}
-    targets = jnp.asarray(samples.y[:recorded])
-    errors = jax.vmap(lambda f: problem.loss.error(f, targets))(jnp.asarray(outputs))
-    pseudo = problem.rule.static_pseudo_kernel(found[""], problem.loss.weight(samples.samples) * errors)
-    return arrays | {"pseudo_gradient_kernel": np.asarray(pseudo)}
+def _over_networks(recorder: Recorder, model: LinearModel) -> Arrays:
+    """Mean and deviation over networks that begin with random outputs, in closed form."""
+    problem, variance = recorder.problem, model.variance()
+    outputs = problem.samples.outputs
+    arrays = recorder.predictions(model.from_zero())
+    arrays |= recorder.outputs(np.repeat(np.sqrt(variance)[:, :, None], outputs, axis=2), "_deviation")
+    for part in recorder.parts:
+        # E (f - y)^2 = (E f - y)^2 + variance
+        weight = problem.loss.weight(part.rows.stop - (part.rows.start or 0))
+        name = f"{part.prefix}loss"
+        arrays[name] = arrays[name] + 0.5 * weight * outputs * variance[:, part.rows].sum(axis=1)
+    return arrays
+
+
+def _over_draws(recorder: Recorder, outputs: Floats) -> Arrays:
+    """Mean, its error and deviation from drawn initial outputs."""
+    losses = recorder.losses(outputs)
+    arrays = recorder.outputs(outputs.mean(axis=1)) | {name: loss.mean(axis=1) for name, loss in losses.items()}
+    arrays |= recorder.outputs(outputs.std(axis=1, ddof=1), "_deviation")
+    arrays |= recorder.outputs(_paired_error(outputs), "_error")
+    return arrays | {f"{name}_error": _paired_error(loss) for name, loss in losses.items()}
+
+
+def _paired_error(values: Floats) -> Floats:
+    """Standard error of the mean over draws (axis 1), which come in pairs of opposite sign."""
+    pairs = 0.5 * (values[:, : values.shape[1] // 2] + values[:, values.shape[1] // 2 :])
+    return mean_and_error(pairs, axis=1)[1]
+
+
+def _unknown(problem: Problem) -> bool:
+    """Whether nobody has said what the rule's tangent kernel is before learning."""
+    try:
+        return math.isnan(problem.rule.transmission)
+    except InvalidInput:
+        return True
+
+
+class _Still:
+    """Kernels that keep their initial values; those of pseudo-gradients may follow the errors, as Hebb's do."""
+
+    def __init__(self, problem: Problem, outputs: Floats) -> None:
+        self.problem, samples = problem, problem.samples
+        x, kernel = samples.x[: problem.recorded_samples], StaticKernel(problem.network, problem.rule)
+        self.layers, self.identity = kernel.layers(x), np.eye(samples.outputs)
+        self.tested = kernel.layers(samples.x_test, x) if len(problem.kernel_rows) > len(x) else None
+        targets = jnp.asarray(samples.y[: len(x)])
+        errors = jax.vmap(lambda f: problem.loss.error(f, targets))(jnp.asarray(outputs))
+        self.errors = problem.loss.weight(samples.samples) * errors
+
+    def kernels(self, recorder: Recorder) -> Arrays:
+        """At every recorded time, as views of one array."""
+        feature, ntk = self._rows("feature"), np.einsum("ab,cd->acbd", self._rows("ntk"), self.identity)
+        gradient, alignment = (self._signals(self._rows(name)) for name in ("gradient", "alignment"))
+        found = recorder.kernels(feature, gradient, alignment, ntk=ntk)
+        if not found:
+            return {}
+        times = len(self.errors)
+        arrays = {name: np.broadcast_to(value, (times, *value.shape)) for name, value in found.items()}
+        pseudo = self.problem.rule.static_pseudo_kernel(self.layers, self.errors)
+        return arrays | {"pseudo_gradient_kernel": np.asarray(pseudo)}
+
+    def over_times(self, recorder: Recorder) -> Variables:
+        """Between all times."""
+        if not self.problem.record.between_times:
+            return {}
+        pseudo = None if self.problem.rule.exact else self._pseudo()
+        return recorder.unmoved(self.layers.feature, self.layers.gradient, self.layers.alignment, pseudo)
+
+    def _pseudo(self) -> Floats:
+        """<gt(t) gt(s)>: the rule's own formula for samples that are repeated at all times."""
+        times, samples, outputs = self.errors.shape
+        needed = 8 * len(self.layers.feature) * (times * samples * outputs) ** 2
+        check.memory("two-time kernels of pseudo-gradients", 3 * needed, "record less often, or fewer samples")
+        kernels = (self.layers.feature, self.layers.slope, self.layers.gradient)
+        tiled = _Repeated(*(np.tile(kernel, (1, times, times)) for kernel in kernels))
+        found = self.problem.rule.static_pseudo_kernel(tiled, self.errors.reshape(1, -1, outputs))
+        return np.asarray(found).reshape(-1, times, samples, outputs, times, samples, outputs)
+
+    def _rows(self, name: str) -> Floats:
+        """Of all rows that kernels have."""
+        parts = [getattr(layers, name) for layers in (self.layers, self.tested) if layers is not None]
+        return np.concatenate(parts, axis=-2)
+
+    def _signals(self, kernel: Floats) -> Floats:
+        """The same for every output, and none between outputs."""
+        return np.asarray(np.einsum("lpq,ab->lpaqb", kernel, self.identity))
+
+
+class _Repeated(NamedTuple):
+    """What a rule asks of static kernels."""
+
+    feature: Floats
+    slope: Floats
+    gradient: Floats

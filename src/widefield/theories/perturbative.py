@@ -6,36 +6,39 @@ import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
 from ..base import check
-from ..base.arrays import Floats
+from ..base.arrays import Arrays, Floats
 from ..base.describe import put
-from ..base.errors import InvalidInput, NotAccurate
+from ..base.errors import NotAccurate
 from ..base.precision import double_precision
 from ..gaussian.sobol import matched, normals
-from ..kernels.dynamics import check_supported
+from ..kernels.dynamics import NOT_STILL
 from ..kernels.static import LayerKernels, StaticKernel
+from ..problem.gradient_flow import GradientFlow
+from ..problem.optimisers import SGD
 from ..problem.rules import GradientDescent
+from ..problem.scope import RECORDS, Clause, Scope
 from ..problem.theory import Theory
 from ..solvers.perturbation.linear import LinearCorrection
 from ..solvers.perturbation.nonlinear import SampledCorrection, sampled
-from ..solvers.perturbation.order import Correction
+from ..solvers.perturbation.order import Correction, Kernels
 from ..solvers.perturbation.outputs import Course, follow
 from ..solvers.perturbation.static import layers
 from ..trajectory.trajectory import Trajectory
+from .recorder import Recorder
 from .recording import from_arrays, over_replicas
 
 if TYPE_CHECKING:
     from ..base.session import Session
     from ..problem.problem import Problem
-
-Arrays = dict[str, Floats]
 
 _LARGE = 0.5
 """A correction of this fraction of the kernel makes the next ones a concern."""
@@ -74,24 +77,48 @@ class Perturbative(Theory, kind="perturbative"):
         """Leading order."""
         return "perturbative"
 
+    @property
+    def scope(self) -> Scope:
+        """Where the expansion is known."""
+        return Scope(
+            rules=(GradientDescent,),
+            optimisers=(SGD, GradientFlow),
+            options=frozenset({"batch_size"}),
+            activations="smooth",
+            random_start=False,
+            records=frozenset(RECORDS) - {"responses"},
+            also=(Clause("network", self._unpublished, "published = true is for plain linear networks"),),
+            words={"optimiser.weight_decay": NOT_STILL, "optimiser.temperature": NOT_STILL},
+            cost="replicas T P^2 S",
+            error="of order gamma_0^4, standard errors",
+        )
+
+    def _unpublished(self, problem: Problem) -> bool:
+        """Whether coefficients are asked for that are printed for unit variances, no biases and equal widths only."""
+        return self.published and not _closed(problem)
+
     def predict(self, problem: Problem, session: Session) -> Trajectory:
         """Follow the correction along the lazy solution."""
-        self._check(problem)
         began, steps = time.perf_counter(), problem.record.at(problem.optimiser.steps)
         network, samples = problem.network, problem.samples
         richness = network.richness if network.parameterisation == "mean-field" else 0.0
         with double_precision():
             x = samples.everything
             static = StaticKernel(network, problem.rule).layers(x)
-            recorder = _Recorder(problem, static, richness)
+            expansion = _Expansion(Recorder(problem), static, richness**2)
             found: list[Arrays] = []
+            between: list[Arrays] = []
             total = int(steps[-1]) * (1 if _closed(problem) else self.replicas)
             for correction in self._corrections(problem, static, x):
-                records = []
+                records, states = [], []
                 for step, course in zip(steps, follow(correction, static.ntk, problem, steps), strict=True):
-                    records.append(recorder.at(correction, course))
+                    records.append(expansion.at(correction, course))
                     session.report(int(len(found) * steps[-1] + step), total, float(records[-1]["loss"]))
+                    states += [course.state] if problem.record.between_times else []
                 found.append({name: np.stack([record[name] for record in records]) for name in records[0]})
+                between += [expansion.between(correction, states)] if states else []
+            means = {name: np.mean([one[name] for one in between], axis=0) for name in between[0]} if between else {}
+            factors = expansion.recorder.two_time(means)
         arrays = over_replicas(found)
         size = float(arrays.pop("correction").max())
         arrays.pop("correction_error", None)
@@ -103,29 +130,7 @@ class Perturbative(Theory, kind="perturbative"):
                 stacklevel=3,
             )
         statistics = {"seconds": time.perf_counter() - began, "correction": size}
-        return from_arrays(problem, self, arrays, steps, statistics)
-
-    def _check(self, problem: Problem) -> None:
-        check_supported(problem, "perturbation theory")
-        if type(problem.rule) is not GradientDescent:
-            raise InvalidInput(f"rule = {problem.rule.kind!r}: perturbation theory is known for gradient descent only")
-        momentum = getattr(problem.optimiser, "momentum", 0.0)
-        if momentum:
-            raise InvalidInput(
-                f"optimiser.momentum = {momentum:g}: perturbation theory is not available with momentum; "
-                "use InfiniteWidth"
-            )
-        phi = problem.network.phi
-        if phi.kinks:
-            raise InvalidInput(
-                f"activation = {phi.name!r} has a kink: its second derivative is not a function, and the expansion "
-                "in gamma_0 needs it; use a smooth activation such as gelu, or InfiniteWidth"
-            )
-        if self.published and not _closed(problem):
-            raise InvalidInput(
-                "published = true: the printed coefficients are for linear networks with unit variances, no biases and "
-                f"equal widths; activation = {phi.name!r}"
-            )
+        return from_arrays(problem, self, arrays, steps, statistics, factors)
 
     def _corrections(self, problem: Problem, static: LayerKernels, x: Floats) -> Iterator[Correction]:
         network, outputs = problem.network, problem.samples.outputs
@@ -150,50 +155,64 @@ def _closed(problem: Problem) -> bool:
     return network.activation == "linear" and plain and not network.has_biases and set(network.ratios) == {1.0}
 
 
-class _Recorder:
-    """Turns a state along a course into recorded arrays."""
+@dataclass(frozen=True)
+class _Expansion:
+    """K = K_0 + gamma_0^2 K_2 around static kernels, and what is recorded of it."""
 
-    def __init__(self, problem: Problem, static: LayerKernels, richness: float) -> None:
-        self.problem, self.static, self.square = problem, static, richness**2
+    recorder: Recorder
+    static: LayerKernels
+    square: float
 
     def at(self, correction: Correction, course: Course) -> Arrays:
-        """Everything that the record asks for, and how large the correction is."""
-        samples, loss = self.problem.samples, self.problem.loss
-        train, recorded = samples.samples, self.problem.recorded_samples
-        outputs = course.zeroth + self.square * course.second
-        arrays: dict[str, Any] = {
-            "outputs": outputs[:recorded],
-            "loss": loss.total(outputs[:train], jnp.asarray(samples.y)),
-        }
-        if samples.test_samples:
-            arrays["test_outputs"] = outputs[train:]
-            arrays["test_loss"] = loss.total(outputs[train:], jnp.asarray(samples.y_test))
-        change = _kernels(correction, course.state)
-        identity = np.eye(samples.outputs)
-        starts: dict[str, tuple[Floats, Array]] = {
-            "feature_kernel": (self.static.feature, change.feature),
-            "gradient_kernel": (np.einsum("lmn,cd->lmcnd", self.static.gradient, identity), change.gradient),
-            "ntk": (np.einsum("mn,cd->mcnd", self.static.ntk, identity), change.ntk),
-        }
-        sizes = [float(jnp.linalg.norm(c) / np.linalg.norm(s)) for s, c in starts.values()]
-        kernels = {name: s + self.square * np.asarray(c) for name, (s, c) in starts.items()}
-        if self.problem.record.kernels:
-            arrays |= self._kernels(kernels, train, recorded)
-        plain = {name: np.asarray(value) for name, value in arrays.items()}
-        return plain | {"correction": np.asarray(self.square * max(sizes))}
+        """Everything that the record asks for at one time, and how large the correction is."""
+        change = _kernels(correction, course.state, course.state)
+        outputs = np.asarray(course.zeroth + self.square * course.second)
+        feature, gradient, ntk = self._moved(change)
+        arrays = self.recorder.predictions(outputs)
+        arrays |= self.recorder.kernels(feature, gradient, ntk=ntk)
+        changes = (change.feature, change.gradient, change.ntk)
+        sizes = [float(jnp.linalg.norm(c) / np.linalg.norm(s)) for s, c in zip(self._start, changes, strict=True)]
+        return arrays | {"correction": np.asarray(self.square * max(sizes))}
 
-    def _kernels(self, kernels: Arrays, train: int, recorded: int) -> Arrays:
-        rows = {"": slice(recorded)} | ({"test_": slice(train, None)} if self.problem.record.test_kernels else {})
-        kernels = kernels | {"alignment_kernel": kernels["gradient_kernel"]}
-        arrays: Arrays = {}
-        for part, chosen in rows.items():
-            arrays[f"{part}ntk"] = kernels["ntk"][chosen, :, :recorded]
-            arrays[f"{part}feature_kernel"] = kernels["feature_kernel"][:, chosen, :recorded]
-            for name in ("gradient_kernel", "alignment_kernel"):
-                arrays[f"{part}{name}"] = kernels[name][:, chosen, :, :recorded]
-        return arrays | {"pseudo_gradient_kernel": arrays["gradient_kernel"]}
+    def between(self, correction: Correction, states: list[Any]) -> Arrays:
+        """Kernels of the recorded samples at all pairs of times, from the states at these times."""
+        kept, times = self.recorder.recorded, len(states)
+        held = sum(leaf.size for leaf in jax.tree.leaves(states)) + times * self._start[1].size
+        check.memory("states at all recorded times", 2 * 8 * held, "record less often, or reduce particles or samples")
+        early = jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
+        rows: list[tuple[Floats, Floats, Floats]] = []
+        for late in states:
+            feature, gradient, ntk = self._moved(_kernels_with_all(correction, late, early))
+            gradient, ntk = (kernel[..., :kept, :, :kept, :] for kernel in (gradient, ntk))
+            rows.append((feature[..., :kept, :kept], gradient, ntk))
+        feature, gradient, ntk = (np.stack(parts) for parts in zip(*rows, strict=True))
+        gradient = np.einsum("tslpcqd->ltpcsqd", gradient)
+        found = {"feature_kernel": np.einsum("tslpq->ltpsq", feature), "ntk": np.einsum("tspcqd->tpcsqd", ntk)[None]}
+        return found | {f"{name}_kernel": gradient for name in ("gradient", "alignment", "pseudo_gradient")}
+
+    def _moved(self, change: Kernels) -> tuple[Floats, Floats, Floats]:
+        """Kernels of features and gradients, and the NTK, with their corrections."""
+        changes = (change.feature, change.gradient, change.ntk)
+        feature, gradient, ntk = (s + self.square * np.asarray(c) for s, c in zip(self._start, changes, strict=True))
+        return feature, gradient, ntk
+
+    @cached_property
+    def _start(self) -> tuple[Floats, Floats, Floats]:
+        """The static kernels."""
+        return self.static.feature, self._signals(self.static.gradient), self._signals(self.static.ntk)
+
+    def _signals(self, kernel: Floats) -> Floats:
+        """The same for every output, and none between outputs."""
+        return np.asarray(np.einsum("...mn,cd->...mcnd", kernel, np.eye(self.recorder.problem.samples.outputs)))
 
 
 @eqx.filter_jit
-def _kernels(correction: Correction, state: Any) -> Any:
-    return correction.kernels(state, state)
+def _kernels(correction: Correction, late: Any, early: Any) -> Kernels:
+    return correction.kernels(late, early)
+
+
+@eqx.filter_jit
+def _kernels_with_all(correction: Correction, late: Any, early: Any) -> Kernels:
+    """Between a state and each of several, stacked."""
+    found: Kernels = jax.lax.map(lambda state: correction.kernels(late, state), early)
+    return found

@@ -1,15 +1,17 @@
-"""How good a trajectory is: its statistical error and its bias, as fractions of what was computed."""
+"""What a theory found, cut, named and labelled; and how good it is, as fractions of what was computed."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from ..base.arrays import Arrays
 from ..base.statistics import mean_and_error
 from ..problem.problem import Problem
 from ..problem.schedules import elapsed
@@ -19,6 +21,9 @@ from ..trajectory.trajectory import Trajectory
 
 if TYPE_CHECKING:
     from ..training.runner import Outcome
+
+Variables = dict[str, tuple[tuple[str, ...], NDArray[Any]]]
+"""Arrays with their dimensions."""
 
 _JUDGED = ("outputs", "feature_kernel", "gradient_kernel")
 
@@ -89,10 +94,12 @@ def from_outcome(
 
     Response functions are resolved along directions of at least the fraction `resolution` of a field.
     """
-    fields, plain = two_time.split(outcome.records)
+    plain = {name: value for name, value in outcome.records.items() if " " not in name}
     variables = {name: _labelled(name, value, problem) for name, value in plain.items()}
-    variables |= two_time.factors(fields, exact=problem.rule.exact)
-    variables |= two_time.response_factors(fields, problem.network.ratios, resolution, exact=problem.rule.exact)
+    fields = {name: value for name, value in outcome.records.items() if name not in plain}
+    if fields:
+        variables |= two_time.factors(fields, exact=problem.rule.exact)
+        variables |= two_time.response_factors(fields, problem.network.ratios, resolution, exact=problem.rule.exact)
     found = next((len(value) for value in plain.values()), 0)
     numbers = {"seed": np.asarray(seeds[:found], dtype=np.int64)}
     attributes = {"status": outcome.status, "message": outcome.message, **outcome.statistics}
@@ -102,26 +109,42 @@ def from_outcome(
 def from_arrays(
     problem: Problem,
     theory: Theory,
-    arrays: dict[str, NDArray[Any]],
+    arrays: Arrays,
     steps: NDArray[np.int64],
-    statistics: dict[str, float],
+    statistics: Mapping[str, float],
+    factors: Variables | None = None,
 ) -> Trajectory:
     """Label arrays (time, ...) of a theory that has no seeds; `<name>_error`, `<name>_deviation` are like `<name>`.
 
-    What comes after the loss has exploded is left out.
+    `factors` are those of two-time kernels. What comes after the loss has exploded is left out.
     """
+    variables = {name: _labelled(name, value, problem, ("time",)) for name, value in arrays.items()}
+    variables |= factors or {}
     ending = {"status": "complete", "message": ""}
     bad = np.flatnonzero(problem.exploded(arrays["loss"]))
     if len(bad):
         ending = {"status": "diverged", "message": f"the loss exploded by step {steps[bad[0]]}"}
-        steps, arrays = steps[: bad[0]], {name: value[: bad[0]] for name, value in arrays.items()}
-    variables = {name: _labelled(name, value, problem, ("time",)) for name, value in arrays.items()}
-    return _described(problem, theory, variables, steps, {}, {**ending, **statistics})
+    found = _described(problem, theory, variables, steps, {}, {**ending, **statistics})
+    return replace(found, data=found.data.isel(time=slice(bad[0]))) if len(bad) else found
 
 
-def over_replicas(found: Sequence[dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
+def joined(found: Sequence[Variables]) -> Variables:
+    """Factors (seed, ..., rank) of several replicas side by side, which give the mean kernel."""
+    variables: Variables = {}
+    for name, (dims, _) in found[0].items():
+        parts = [part for replica in found for part in replica[name][1]]
+        variables[name] = dims[1:], np.concatenate(parts, axis=-1) / math.sqrt(len(parts))
+    return variables
+
+
+def pooled(found: Sequence[Arrays]) -> Arrays:
+    """Neurons, the last axis, of several replicas together."""
+    return {name: np.concatenate([replica[name] for replica in found], axis=-1) for name in found[0]}
+
+
+def over_replicas(found: Sequence[Arrays]) -> Arrays:
     """Mean of the arrays of several replicas, and its standard error as `<name>_error`."""
-    arrays: dict[str, NDArray[Any]] = {}
+    arrays: Arrays = {}
     for name in found[0]:
         values = np.stack([replica[name] for replica in found])
         arrays[name], error = mean_and_error(values)
@@ -150,6 +173,9 @@ def _described(
         "step": ("time", steps),
         "layer": np.arange(1, problem.network.hidden_layers + 1),
     }
+    left_out = theory.scope.left_out(problem, set(variables))
+    if left_out:
+        attributes["left_out"] = "; ".join(left_out)
     return Trajectory(xr.Dataset(variables, coordinates, attributes), problem, theory)
 
 

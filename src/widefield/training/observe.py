@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..matrices.substrate import Forward, Gradients, State, inner
-from ..problem.record import Record
+from ..problem.record import Part, Record
 from ..problem.rules import hidden, true_gradient
 from .program import Program
 
@@ -25,7 +25,12 @@ class Observer(eqx.Module):
     @property
     def recorded(self) -> int:
         """Number of training samples whose outputs and kernels are recorded."""
-        return self.program.targets.shape[0] if self.record.samples is None else self.record.samples
+        return self.record.recorded(self.program.targets.shape[0])
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Training and test samples, and what is recorded of them."""
+        return self.record.parts(self.program.targets.shape[0], self.test_targets.shape[0])
 
     def __call__(self, state: State) -> tuple[Measured, State]:
         """Everything that the record asks for."""
@@ -34,12 +39,10 @@ class Observer(eqx.Module):
         measured = self._predictions(forward.outputs)
         if state.substrate.ranks is not None:
             measured["rank"] = state.substrate.ranks
-        if not (self.record.kernels or self.record.neurons or self.record.two_time or self.record.responses):
+        if not (self.record.kernels or self.record.neurons or self.record.between_times):
             return measured, state
         errors = self.program.errors(forward.outputs[:train], self.program.targets)[: self.recorded]
-        rows = jnp.arange(self.recorded)
-        if self.record.test_kernels:
-            rows = jnp.concatenate([rows, jnp.arange(train, train + test)])
+        rows = jnp.asarray(self.record.kernel_rows(train, test))
         everywhere, trained = _rows(forward, rows), _rows(forward, jnp.arange(self.recorded))
         identity = jnp.eye(self.program.targets.shape[1], dtype=errors.dtype)
         signal = jnp.broadcast_to(identity, (len(rows), *identity.shape))
@@ -53,7 +56,7 @@ class Observer(eqx.Module):
             measured["preactivation"] = self._first_neurons(trained.preactivations)
             measured["pregradient"] = self._first_neurons(tuple(z[: self.recorded] for z in backward.pregradients))
         gradients = tuple(g[: self.recorded] for g in backward.gradients)
-        if self.record.two_time or self.record.responses:
+        if self.record.between_times:
             measured |= _by_layer("features", trained.features)
             measured |= _by_layer("gradients", gradients) | _by_layer("pseudo_gradients", pseudo)
         if self.record.responses:
@@ -73,14 +76,10 @@ class Observer(eqx.Module):
         return tuple(images), state.on(substrate)
 
     def _predictions(self, outputs: Float[Array, "all c"]) -> Measured:
-        train, loss = self.program.targets.shape[0], self.program.loss
-        measured = {
-            "outputs": outputs[: self.recorded],
-            "loss": loss.total(outputs[:train], self.program.targets),
-        }
-        if self.test_targets.shape[0]:
-            measured["test_outputs"] = outputs[train:]
-            measured["test_loss"] = loss.total(outputs[train:], self.test_targets)
+        loss, measured = self.program.loss, {}
+        for part, targets in zip(self.parts, (self.program.targets, self.test_targets), strict=False):
+            measured[f"{part.prefix}outputs"] = outputs[part.kept]
+            measured[f"{part.prefix}loss"] = loss.total(outputs[part.rows], targets)
         return measured
 
     def _kernels(
@@ -101,9 +100,10 @@ class Observer(eqx.Module):
         measured = {"pseudo_gradient_kernel": pseudo_kernel}
         for name, kernel in kernels.items():
             axis = 0 if name == "ntk" else 1
-            measured[name] = kernel.take(jnp.arange(k), axis=axis)
-            if self.record.test_kernels:
-                measured[f"test_{name}"] = kernel.take(jnp.arange(k, len(rows)), axis=axis)
+            chosen = {"": jnp.arange(k), "test_": jnp.arange(k, len(rows))}
+            for part in self.parts:
+                if part.kernels:
+                    measured[f"{part.prefix}{name}"] = kernel.take(chosen[part.prefix], axis=axis)
         return measured
 
     def _first_neurons(self, fields: tuple[Float[Array, "*p _"], ...]) -> Float[Array, "l *p m"]:

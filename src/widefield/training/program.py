@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from ..activations import Activation
 from ..matrices.spans import pad_to
 from ..matrices.substrate import Forward, OuterProducts, State, Substrate, Weights, inner
 from ..problem.losses import Loss
@@ -39,6 +40,7 @@ class Program(eqx.Module):
     batches: Int[Array, "steps b"] | None
     richness: Float[Array, ""]
     network: MLP = eqx.field(static=True)
+    phi: Activation = eqx.field(static=True)
     loss: Loss = eqx.field(static=True)
     rule: LearningRule = eqx.field(static=True)
     optimiser: Optimiser = eqx.field(static=True)
@@ -83,7 +85,7 @@ class Program(eqx.Module):
 
     def forward(self, state: State, rows: Rows) -> tuple[Forward, State]:
         """Fields and outputs of some of the samples (BP22 eq. (1))."""
-        phi, substrate, weights = self.network.phi, state.substrate, state.weights
+        substrate, weights = state.substrate, state.weights
         x = self.inputs[rows]
         h = x @ weights["input"]
         preactivations: list[Array] = []
@@ -94,7 +96,7 @@ class Program(eqx.Module):
                 h, substrate = substrate.apply(hidden(layer - 1), features[-1])
             if self.network.has_biases:
                 h = h + weights[bias_name(layer)]
-            feature, slope = self.rule.nonlinearity(phi, layer, h, x, state.frozen)
+            feature, slope = self.rule.nonlinearity(self.phi, layer, h, x, state.frozen)
             preactivations.append(h)
             features.append(feature)
             slopes.append(slope)
@@ -218,6 +220,7 @@ def compile_problem(
         richness=jnp.asarray(richness, dtype),
         # Programs that differ in their richness alone share compiled code.
         network=dataclasses.replace(problem.network, richness=1.0),
+        phi=problem.network.phi,
         loss=problem.loss,
         rule=problem.rule,
         optimiser=problem.optimiser,

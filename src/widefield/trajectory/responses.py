@@ -21,6 +21,14 @@ from numpy.typing import NDArray
 from ..base.arrays import Floats
 
 
+def names(*, exact: bool, through_weights: bool) -> tuple[str, ...]:
+    """Response functions of a rule: through which initial weights pseudo-gradients pass decides."""
+    if exact:
+        return ("feature_response", "gradient_response")
+    pseudo = ("pseudo_feature_response", "pseudo_gradient_response") if through_weights else ()
+    return (*pseudo, "gradient_response")
+
+
 class Causal(NamedTuple):
     """rows = coordinates @ directions; direction j first appears in row `born[j]`."""
 

@@ -135,10 +135,12 @@ class Trajectory(
         """Density of "preactivation" or "pregradient" (see `field`) over neurons, seeds and, if None, samples."""
         return metrics.histogram(self.field(name, layer, time, sample), bins, limits)
 
-    def two_time(self, name: str, layer: int, t: float | None = None, s: float | None = None) -> xr.DataArray:
+    def two_time(
+        self, name: str, layer: int | None = None, t: float | None = None, s: float | None = None
+    ) -> xr.DataArray:
         """Two-time kernel K(t, s) of a layer, of all pairs of recorded times if `t`, `s` are None.
 
-        Rows belong to time t, columns (`sample_`, ...) to time s. Needs `Record(two_time=True)`.
+        Rows belong to time t, columns (`sample_`, ...) to time s. Needs `Record(two_time=True)`. "ntk" has no layer.
 
         With `Record(responses=True)` also response functions between layers `layer` and `layer` + 1, in the
         normalisation W phi = u + a g, W^T g = r + b phi (variances of weights and ratios of widths included):
@@ -148,6 +150,10 @@ class Trajectory(
         every step is recorded; where fields at different times are linearly dependent, and only products with
         fields mean something, the response is ascribed to the earliest ones.
         """
+        if name == "ntk":
+            return two_time.tangent_kernel(self.data, t, s, train_biases=self.problem.network.train_biases)
+        if layer is None:
+            raise InvalidInput(f"layer = None: {name} is a kernel of a layer, from 1 to {self.data.sizes['layer']}")
         return two_time.kernel(self.data, name, layer, t, s)
 
     def table(self) -> Any:

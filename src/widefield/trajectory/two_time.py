@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -20,13 +22,8 @@ _PAIRS = {
     "pseudo_gradient_kernel": ("pseudo_gradients", "pseudo_gradients"),
 }
 _FIELDS = ("features", "gradients", "pseudo_gradients", "images", "pseudo_images")
+_ROUNDING = 1e-15
 _RESPONSES = ("feature_response", "gradient_response", "pseudo_feature_response", "pseudo_gradient_response")
-
-
-def split(records: Arrays) -> tuple[Arrays, Arrays]:
-    """Separate the fields "<name> <layer>" that the factors are made of from everything else."""
-    fields = {name: value for name, value in records.items() if name.rpartition(" ")[0] in _FIELDS}
-    return fields, {name: value for name, value in records.items() if name not in fields}
 
 
 def factors(fields: Arrays, *, exact: bool) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
@@ -35,8 +32,6 @@ def factors(fields: Arrays, *, exact: bool) -> dict[str, tuple[tuple[str, ...], 
     Gradients and pseudo-gradients share a basis, so that their mixed kernel is known too; with `exact` they are
     the same and kept once.
     """
-    if not fields:
-        return {}
     layers = range(1, 1 + max(int(name.rpartition(" ")[2]) for name in fields))
     made: dict[str, list[NDArray[Any]]] = {name: [] for name in _FIELDS[:3]}
     for layer in layers:
@@ -102,6 +97,48 @@ def labelled_factors(
     return found
 
 
+def from_kernels(
+    kernels: Mapping[str, NDArray[Any]], times: int, samples: int
+) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
+    """Factors of kernels and responses known at all pairs of times, of the first `samples` samples.
+
+    Axes: layer (a single one of the NTK), then those of `_axes` for rows and for columns; a single time stands for
+    all. By singular values, so
+    that kernels need not be positive: truncated expansions, and averages of few samples, are not.
+    """
+    found: dict[str, tuple[tuple[str, ...], NDArray[Any]]] = {}
+    for name, value in kernels.items():
+        sides = _axes(name)
+        ends = 1 + len(sides[0])
+        value = value[:, :, :samples].take(np.arange(samples), axis=ends + 1)
+        shapes = value.shape[1:ends], value.shape[ends:]
+        halves = [_by_singular_values(layer.reshape(math.prod(shapes[0]), -1)) for layer in value]
+        axis = "lower_layer" if name in _RESPONSES else "layer"
+        for side, dims, shape, parts in zip(("left", "right"), sides, shapes, zip(*halves, strict=True), strict=True):
+            stacked = _same_rank([part.reshape(1, *shape, -1) for part in parts])[0]
+            everywhere = np.broadcast_to(stacked, (len(stacked), times, *stacked.shape[2:]))
+            labels = (axis, *dims, f"{name}_rank")
+            found[f"{name}_{side}_factor"] = (labels[1:], everywhere[0]) if name == "ntk" else (labels, everywhere)
+    return found
+
+
+def _by_singular_values(matrix: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """left, right with left right^T = matrix to rounding."""
+    if not np.isfinite(matrix).all():
+        return matrix, np.eye(matrix.shape[1])
+    left, values, right = np.linalg.svd(matrix, full_matrices=False)
+    rank = max(1, int(np.sum(values > _ROUNDING * values[0])))
+    return left[:, :rank] * values[:rank], right[:rank].T
+
+
+def _axes(name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Of rows and columns: features have no output; a response has those of what responds and of its cause."""
+    plain, signal = ("time", "sample"), ("time", "sample", "output")
+    if name in _RESPONSES:
+        return (plain, signal) if name.endswith("feature_response") else (signal, plain)
+    return (plain, plain) if name == "feature_kernel" else (signal, signal)
+
+
 def _stacked(parts: list[NDArray[Any]], samples: int) -> NDArray[Any]:
     stacked: NDArray[Any] = _same_rank([part[None, :, :samples] for part in parts])[0]
     return stacked
@@ -138,28 +175,59 @@ def _labelled_response(
 def kernel(data: xr.Dataset, name: str, layer: int, t: float | None, s: float | None) -> xr.DataArray:
     """K(t, s) of one layer from the factors in `data`."""
     if name not in _PAIRS and name not in _RESPONSES:
-        raise UnknownName("two-time kernel", name, (*_PAIRS, *_RESPONSES))
-    pair = _PAIRS.get(name, (f"{name}_left", f"{name}_right"))
-    left, right = (_field(data, field, layer, time) for field, time in zip(pair, (t, s), strict=True))
+        raise UnknownName("two-time kernel", name, (*_PAIRS, *_RESPONSES, "ntk"))
+    pair = _PAIRS.get(name, ())
+    if name in _RESPONSES or f"{name}_left_factor" in data:
+        pair = (f"{name}_left", f"{name}_right")
+    return _product(data, name, pair, layer, (t, s))
+
+
+def _product(
+    data: xr.Dataset, name: str, pair: tuple[str, ...], layer: int | None, at: tuple[float | None, float | None]
+) -> xr.DataArray:
+    left, right = (_field(data, field, layer, time) for field, time in zip(pair, at, strict=True))
     right = right.rename({dim: f"{dim}_" for dim in ("time", "sample", "output") if dim in right.dims})
     right = right.drop_vars([v for v in ("time", "step") if v in right.coords])
     product: xr.DataArray = xr.dot(left, right, dim=str(left.dims[-1]))
     return product.rename(name)
 
 
-def _field(data: xr.Dataset, name: str, layer: int, time: float | None) -> xr.DataArray:
+def tangent_kernel(data: xr.Dataset, t: float | None, s: float | None, *, train_biases: bool) -> xr.DataArray:
+    """K(t, s) = sum_{l=0}^{L} <g^{l+1}(t) gt^{l+1}(s)> Phi^l(t, s), the NTK between two times (BP22 eq. (3), BP23 (4)).
+
+    Phi^0 = K^x, the last factor of gradients is 1, and a trained bias adds 1 to Phi^l. For gradient descent it is
+    gamma^2 times the inner product of df(t)/dW and df(s)/dW.
+    """
+    if "ntk_left_factor" in data:  # an expansion has terms of its own, not those of the product
+        return _product(data, "ntk", ("ntk_left", "ntk_right"), None, (t, s))
+    bias = 1.0 if train_biases else 0.0
+    layers = range(1, data.sizes["layer"] + 1)
+    alignment = [kernel(data, "alignment_kernel", layer, t, s) for layer in layers]
+    features = [data["input_kernel"], *(kernel(data, "feature_kernel", layer, t, s) for layer in layers)]
+    top = features[-1] + bias
+    if "output" in alignment[0].dims:
+        count = alignment[0].sizes["output"]
+        top = top * xr.DataArray(np.eye(count), dims=("output", "output_"))
+    total = sum((g * (phi + bias) for g, phi in zip(alignment, features[:-1], strict=True)), top)
+    assert isinstance(total, xr.DataArray)
+    return total.transpose(*alignment[0].dims).rename("ntk")
+
+
+def _field(data: xr.Dataset, name: str, layer: int | None, time: float | None) -> xr.DataArray:
     stored = f"{name}_factor"
     if name == "pseudo_gradients" and stored not in data:
         stored = "gradients_factor"
-    response = name.endswith(("_left", "_right"))
     if stored not in data:
+        response = name.rpartition("_")[0] in _RESPONSES
         flag = "responses" if response else "two_time"
         which = f"no {name.rpartition('_')[0]} (some rules have none)" if response else "no two-time kernels"
         raise InvalidInput(f"this trajectory has {which}; solve the problem with Record({flag}=True)")
-    axis = "lower_layer" if response else "layer"
-    if not 1 <= layer <= data.sizes[axis]:
-        raise InvalidInput(f"layer = {layer!r} does not exist; layers are 1 to {data.sizes[axis]}")
-    field = data[stored].isel({axis: layer - 1}, drop=True)
+    field = data[stored]
+    if layer is not None:
+        axis = str(next(dim for dim in field.dims if str(dim).endswith("layer")))
+        if not 1 <= layer <= data.sizes[axis]:
+            raise InvalidInput(f"layer = {layer!r} does not exist; layers are 1 to {data.sizes[axis]}")
+        field = field.isel({axis: layer - 1}, drop=True)
     if field.sizes.get("output") == 1:
         field = field.isel(output=0, drop=True)
     if time is None:

@@ -21,7 +21,6 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from ...activations import Activation
-from ...base.errors import InvalidInput
 from ...problem.losses import Loss
 from ...problem.optimisers import SGD
 from ...problem.problem import Problem
@@ -56,11 +55,7 @@ class Rule(NamedTuple):
     @classmethod
     def of(cls, rule: LearningRule) -> Rule:
         """Read the description of a rule."""
-        kind = _KINDS.get(type(rule))
-        if kind is None:
-            known = ", ".join(sorted(member.__name__ for member in _KINDS))
-            raise InvalidInput(f"rule = {rule!r} has no mean-field equations here; use {known}, or InfiniteWidth")
-        return cls(kind, rule.gated, rule.correlation if isinstance(rule, FeedbackAlignment) else 0.0)
+        return cls(_KINDS[type(rule)], rule.gated, rule.correlation if isinstance(rule, FeedbackAlignment) else 0.0)
 
     @property
     def exact(self) -> bool:

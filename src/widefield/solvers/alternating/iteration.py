@@ -102,7 +102,7 @@ def alternate(
         watch: called with the order parameters and the outputs (n,) after every iteration, outside the timing.
     """
     sampling, iteration = sampling or Sampling(), iteration or Iteration()
-    order = resting(equations, start)
+    order = resting(equations, start, all_times=sampling.all_times)
     outputs, errors = _outputs(equations, order)
     converged = False
     change: list[float] = []
@@ -132,7 +132,7 @@ def alternate(
     return Solution(order, f, delta, np.array(change), np.array(seconds), converged, history)
 
 
-def resting(equations: Equations, start: LayerKernels) -> Order:
+def resting(equations: Equations, start: LayerKernels, *, all_times: bool = False) -> Order:
     """The kernels at initialisation at all times, and no responses."""
     times, rule, n = equations.times, equations.rule, equations.times * equations.count
 
@@ -143,7 +143,8 @@ def resting(equations: Equations, start: LayerKernels) -> Order:
     if rule.kind == "feedback":
         pseudo = tiled(start.gradient)
     elif not rule.exact:
-        pseudo = tuple(jnp.zeros((times, equations.count, equations.count)) for _ in start.feature)
+        shape = (n, n) if all_times else (times, equations.count, equations.count)
+        pseudo = tuple(jnp.zeros(shape) for _ in start.feature)
     none = (jnp.zeros((n, n)),) * (equations.depth - 1)
     return Order(
         tiled(start.feature),

@@ -50,24 +50,24 @@ def estimate(
     return Estimate(
         gram(fields.features),
         gram(fields.gradients),
-        *_pseudo_kernels(equations, fields),
+        *_pseudo_kernels(equations, fields, all_times=sampling.all_times),
         _causal(equations, responses),
         _readout(equations, sources, fields) if last else None,
     )
 
 
-def _pseudo_kernels(equations: Equations, fields: Fields) -> tuple[Array | None, Array | None]:
+def _pseudo_kernels(equations: Equations, fields: Fields, *, all_times: bool) -> tuple[Array | None, Array | None]:
     """<g gt> and <gt gt>, as far as `Order` keeps them."""
     rule, count, samples = equations.rule, equations.count, fields.features.shape[1]
     if rule.exact:
         return None, None
-    if rule.returns:
+    if rule.returns or all_times:
         alignment = fields.gradients @ fields.pseudo.T / samples
     else:
         times = jnp.arange(len(fields.pseudo)) // count
         lower = lower_outer(fields.gradients, fields.pseudo, count) / samples
         alignment = jnp.where(times[:, None] >= times[None, :], lower, 0.0)
-    if rule.kind == "feedback":
+    if rule.kind == "feedback" or all_times:
         return alignment, gram(fields.pseudo)
     now = fields.pseudo.reshape(equations.times, count, samples)
     return alignment, jnp.einsum("tps,tqs->tpq", now, now) / samples

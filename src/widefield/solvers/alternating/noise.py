@@ -26,6 +26,7 @@ class Sampling:
         matched: make the second moments of the noise exact.
         jitter: added to the diagonal of covariances, relative to its mean.
         jacobian_samples: how many of the samples "jacobian" differentiates; None: all.
+        all_times: keep kernels of pseudo-gradients at pairs of times that no equation needs too.
     """
 
     samples: int = 1000
@@ -33,6 +34,7 @@ class Sampling:
     matched: bool = False
     jitter: float = 1e-6
     jacobian_samples: int | None = 32
+    all_times: bool = False
 
 
 class Sources(NamedTuple):

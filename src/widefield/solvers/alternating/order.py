@@ -19,6 +19,7 @@ class Order(NamedTuple):
         gradients: G^l = <g g>.
         alignment: <g gt>, with times s <= t only unless feedback knows the weights; () for gradient descent.
         pseudo: <gt gt> of feedback alignment; of direct feedback and Hebb's rule at equal times only, (T, P, P).
+            Both at all pairs of times if `Sampling.all_times`.
         forward: a^l = <dphi/dr> of gradient descent or c^l = <dphi/dv> of feedback alignment, l = 1 .. L - 1.
         backward: b^l = <dg/du> of layer l + 1, l = 1 .. L - 1, with its part at equal times.
         returned: d^l = <dgt/du> of layer l + 1.

@@ -36,19 +36,9 @@ class Gates:
     def of(cls, activation: Activation, kernel: Float[Floats, "p p"]) -> Gates:
         """All patterns of an activation that is linear on both sides of zero."""
         sides = tuple(float(activation.derivative(1)(np.float64(m))) for m in (-1.0, 1.0))
-        if activation.homogeneity != 1:
-            raise InvalidInput(
-                f"activation = {activation.name!r}: the equations of gated linear networks close for gates with two "
-                "values, like those of relu; use InfiniteWidth"
-            )
         if sides[0] == sides[1]:
             return cls(np.full((1, len(kernel)), sides[0]), np.ones(1), 0.0)
         samples = len(kernel)
-        if samples > MOST_SAMPLES:
-            raise InvalidInput(
-                f"data have {samples} samples (with test samples): gates have 2^{samples} patterns, and the closed "
-                f"equations are solved for at most {MOST_SAMPLES} samples; use InfiniteWidth"
-            )
         signs = np.array(np.meshgrid(*[[-1.0, 1.0]] * samples, indexing="ij")).reshape(samples, -1).T
         chances, uncertainty = _orthants(signs, _correlation(kernel))
         possible = chances > 0

@@ -25,10 +25,9 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ...problem.gradient_flow import GradientFlow
 from ...problem.losses import Loss
 from ...problem.rules import DirectFeedbackAlignment, FeedbackAlignment, Hebb
-from .recording import Measured, rows_recorded
+from .measured import Measured
 
 if TYPE_CHECKING:
     from ...problem.problem import Problem
@@ -124,7 +123,7 @@ class LinearFlow(eqx.Module):
 
 
 def linear_flow(problem: Problem) -> tuple[LinearFlow, Moments]:
-    """The equations of a problem, and where they start. See `applies`."""
+    """The equations of a problem, and where they start."""
     network, rule, optimiser = problem.network, problem.rule, problem.optimiser
     inputs, train = problem.samples.kernel(everything=True), problem.samples.samples
     kind = "gradient"
@@ -141,7 +140,7 @@ def linear_flow(problem: Problem) -> tuple[LinearFlow, Moments]:
         richness=jnp.asarray(network.richness, float),
         decay=jnp.asarray(getattr(optimiser, "weight_decay", 0.0), float),
         strength=jnp.asarray(strength, float),
-        rows=jnp.asarray(rows_recorded(problem)),
+        rows=jnp.asarray(problem.kernel_rows),
         loss=problem.loss,
         rule=kind,
         biased=network.train_biases,
@@ -157,17 +156,3 @@ def linear_flow(problem: Problem) -> tuple[LinearFlow, Moments]:
         offset=jnp.zeros(()),
     )
     return flow, start
-
-
-def applies(problem: Problem) -> str:
-    """Empty if the equations describe the problem, else what is in the way."""
-    network = problem.network
-    if network.activation != "linear":
-        return f"activation = {network.activation!r} is not linear"
-    if not isinstance(problem.optimiser, GradientFlow):
-        return f"optimiser = {problem.optimiser.kind!r} takes discrete steps"
-    if problem.samples.outputs > 1:
-        return f"the data have {problem.samples.outputs} outputs"
-    if network.bias_scales[0] and not network.train_biases and problem.optimiser.weight_decay:
-        return "biases are frozen while weights decay"
-    return ""

@@ -33,7 +33,7 @@ from ...gaussian.sobol import matched
 from ...problem.losses import Loss
 from ...problem.optimisers import SGD
 from ...problem.rules import DirectFeedbackAlignment, FeedbackAlignment, GatedLinear, Hebb
-from .recording import Measured, rows_recorded
+from .measured import Measured, freezes_biases
 
 if TYPE_CHECKING:
     from ...problem.problem import Problem
@@ -56,6 +56,22 @@ class State(eqx.Module):
 
     offset: Float[Array, " c"]
     """the outputs' biases over gamma"""
+
+
+class Vectors(eqx.Module):
+    """Vectors whose inner products <a b> = mean over the last axis are the kernels, also between two times."""
+
+    features: Float[Array, "k s"]
+    gradients: Float[Array, "k c r"]
+    pseudo: Float[Array, "k c r"]
+
+
+class Neurons(eqx.Module):
+    """Some neurons: h, z' and the standard deviation of w."""
+
+    preactivations: Float[Array, "k m"]
+    readout: Float[Array, "c m"]
+    rest: Float[Array, ""]
 
 
 class Process(eqx.Module):
@@ -119,22 +135,55 @@ class Process(eqx.Module):
         """Outputs and kernels."""
         features, slopes = self.fields(state, slice(None))
         outputs, k = self.outputs(features, state), self.recorded
-        delta = self.errors(outputs[: len(self.targets)], self.targets)[:k]
-        features, slopes = features[self.rows], slopes[self.rows]
-        g = slopes[:, None, :] * state.readout[None, :, :]
+        g, pseudo = self._signals(features, slopes, outputs, state)
+        features, slopes, g = features[self.rows], slopes[self.rows], g[self.rows]
         gradients = self._inner(g, g[:k])
         plain = jnp.einsum("ps,qs->pq", self.chances[None, :] * slopes, slopes[:k])
         identity = jnp.eye(len(state.readout))[None, :, None, :]
         gradients = gradients + state.rest**2 * plain[:, None, :, None] * identity
-        if self.hebb:
-            pseudo = delta[:, :, None] * features[:k, None, :]
-        elif self.feedback is not None:
-            pseudo = slopes[:k, None, :] * self.feedback[None, :, :]
-        else:
-            pseudo = g[:k]
         own, alignment = self._inner(pseudo, pseudo), self._inner(g, pseudo)
         phi = jnp.einsum("ps,qs->pq", self.chances[None, :] * features, features[:k])
         return Measured(outputs, phi, gradients, alignment, own)
+
+    def vectors(self, state: State) -> Vectors:
+        """The fields of the recorded samples over all neurons, such that plain means over them are the kernels."""
+        features, slopes = self.fields(state, slice(None))
+        g, pseudo = self._signals(features, slopes, self.outputs(features, state), state)
+        k, outputs = self.recorded, len(state.readout)
+        weights = jnp.sqrt(self.chances * len(self.chances))
+        features, slopes = (field[:k] * weights[None] for field in (features, slopes))
+        g, pseudo = (field[:k] * weights[None, None] for field in (g, pseudo))
+        if self.feedback is None and not self.hebb:
+            return Vectors(features, g, pseudo)
+        # w of every output is a direction of its own, on another set of neurons of the same number.
+        rest = jnp.einsum("ps,cd->pcds", state.rest * slopes, jnp.eye(outputs)).reshape(k, outputs, -1)
+        both = [jnp.concatenate(parts, axis=-1) for parts in ((g, rest), (pseudo, jnp.zeros_like(rest)))]
+        g, pseudo = (math.sqrt(1 + outputs) * part for part in both)
+        return Vectors(features, g, pseudo)
+
+    def neurons(self, state: State, count: int) -> Neurons:
+        """The first so many of them; w is not drawn."""
+        h = state.preactivations[: self.recorded, :count]
+        if self.biases is not None:
+            h = h + self.biases[None, :count]
+        return Neurons(h, state.readout[:, :count], state.rest)
+
+    def _signals(
+        self,
+        features: Float[Array, "all s"],
+        slopes: Float[Array, "all s"],
+        outputs: Float[Array, "all c"],
+        state: State,
+    ) -> tuple[Float[Array, "all c s"], Float[Array, "k c s"]]:
+        """g without its part along w, and gt of the recorded samples."""
+        k = self.recorded
+        g = slopes[:, None, :] * state.readout[None, :, :]
+        if self.hebb:
+            delta = self.errors(outputs[: len(self.targets)], self.targets)[:k]
+            return g, delta[:, :, None] * features[:k, None, :]
+        if self.feedback is not None:
+            return g, slopes[:k, None, :] * self.feedback[None, :, :]
+        return g, g[:k]
 
     def _inner(self, left: Float[Array, "p c s"], right: Float[Array, "q c s"]) -> Float[Array, "p c q c"]:
         kernel: Array = jnp.einsum("pas,qbs->paqb", self.chances[None, None, :] * left, right)
@@ -210,10 +259,9 @@ class Layout:
         self.inputs = problem.samples.kernel(everything=True)
         self.outputs = problem.samples.outputs
         bias = network.bias_scales[0] ** 2
-        decay = getattr(problem.optimiser, "weight_decay", 0.0)
         noise = bool(problem.optimiser.shakes)
         # Biases that stand still are a field of their own only where the weights do not.
-        self.apart = bool(bias) and not network.train_biases and bool(decay)
+        self.apart = freezes_biases(network, problem.optimiser)
         self.hidden = root(network.weight_scales[0] ** 2 * self.inputs + (0.0 if self.apart else bias), thin=True)
         self.gate = root(self.inputs, thin=True) if isinstance(rule, GatedLinear) else np.zeros((len(self.inputs), 0))
         shaken = self.inputs + (1.0 if network.train_biases else 0.0)
@@ -254,7 +302,7 @@ class Layout:
             biases=None if biases is None else jnp.asarray(biases),
             richness=jnp.asarray(network.richness, float),
             decay=jnp.asarray(getattr(problem.optimiser, "weight_decay", 0.0), float),
-            rows=jnp.asarray(rows_recorded(problem)),
+            rows=jnp.asarray(problem.kernel_rows),
             phi=phi,
             loss=problem.loss,
             hebb=isinstance(problem.rule, Hebb),
