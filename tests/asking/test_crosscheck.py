@@ -29,7 +29,7 @@ def test_solvers_that_agree():
     assert found.agrees
     assert found.verdict.startswith("2 solvers agree in all 6 comparisons, of which the loosest would notice ")
     assert found.verdict.endswith("e-09.")
-    assert {d.quantity for d in found.differences} == set(crosschecking.QUANTITIES)
+    assert {d.name for d in found.differences} == set(crosschecking.QUANTITIES)
     assert all(0 <= d.difference < 1e-9 and d.allowed < 1e-7 for d in found.differences)
     text = tables.as_text(found.table())
     assert "1-2" in text
@@ -38,13 +38,13 @@ def test_solvers_that_agree():
     assert len(losses.lines) == 2
     drawn = {line.get_label(): line for line in points.lines}
     for d in found.differences:
-        line = drawn[d.quantity.replace("_", " ")]
+        line = drawn[d.name.replace("_", " ")]
         assert (line.get_xdata()[0], line.get_ydata()[0]) == (d.allowed, max(d.difference, 1e-16))
 
 
 def test_gradient_descent_has_nothing_but_gradients_to_align():
     found = wf.crosscheck(problem(), LINEAR, progress=False)
-    assert {d.quantity for d in found.differences} == set(crosschecking.QUANTITIES) - {"alignment_kernel"}
+    assert {d.name for d in found.differences} == set(crosschecking.QUANTITIES) - {"alignment_kernel"}
 
 
 def test_an_answer_that_is_wrong_is_noticed():
@@ -114,3 +114,9 @@ def test_all_solvers_agree(activation, layers, rule):
     assert len(found.answers) == applying[activation, layers]
     assert found.agrees, found.verdict
     assert max(d.allowed for d in found.differences) < 0.2  # wide error bars would agree with anything
+
+
+def test_the_old_word_for_the_name_of_a_difference():
+    apart = crosschecking.Difference("ntk", 0.1, 0.2, "one", "other")
+    with pytest.warns(DeprecationWarning, match="Difference.name"):
+        assert apart.quantity == apart.name == "ntk"

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from widefield.base.statistics import Difference, mean_and_error
+from widefield.base.statistics import Difference, mean_and_error, standard_errors
 
 
 def test_mean_and_error_along_any_axis():
@@ -39,3 +39,9 @@ def test_differences():
     assert Difference("ntk", 0.3, 0.1).excess == pytest.approx(3.0)
     assert Difference("ntk", 0.0, 0.0).excess == 0
     assert Difference("ntk", 1e-300, 0.0).excess == math.inf
+
+
+def test_distances_in_standard_errors():
+    found = standard_errors([1.2, 3.0, 3.0, -1.0, 0.0], [1.0, 3.0, 2.0, 1.0, 0.0], [0.1, 0.0, 0.0, 0.0, 0.0])
+    np.testing.assert_allclose(found, [2.0, 0.0, math.inf, -math.inf, 0.0])
+    assert standard_errors(1.0 + 1e-10, 1.0, 1e-16) == 0

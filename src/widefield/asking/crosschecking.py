@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import xarray as xr
 
+from ..base import statistics
 from ..base.errors import InvalidInput
 from ..problem.gradient_flow import GradientFlow
 from ..problem.problem import Problem
@@ -49,27 +51,25 @@ def solvers(problem: Problem) -> list[Theory]:
 
 
 @dataclass(frozen=True)
-class Difference:
+class Difference(statistics.Difference):
     """How far two answers are apart in one quantity, at all times together (Frobenius norm, relative to the larger).
 
     Args:
-        first: label of one solver.
-        second: label of the other.
-        quantity: name of a variable.
+        name: of the variable.
         difference: between them.
         allowed: 4 standard errors of both, plus what both say they may be off by.
+        first: label of one solver.
+        second: label of the other.
     """
 
     first: str
     second: str
-    quantity: str
-    difference: float
-    allowed: float
 
     @property
-    def agrees(self) -> bool:
-        """Whether the difference is allowed."""
-        return self.difference <= self.allowed
+    def quantity(self) -> str:
+        """Until 0.3, another word for `name`."""
+        warnings.warn("Difference.quantity: write Difference.name", DeprecationWarning, stacklevel=2)
+        return self.name
 
 
 @dataclass(frozen=True)
@@ -98,10 +98,10 @@ class Crosscheck:
                 f"{len(self.answers)} solvers agree in all {len(self.differences)} comparisons, "
                 f"of which the loosest would notice {loosest:.1g}."
             )
-        worst = max(apart, key=lambda difference: difference.difference / difference.allowed)
+        worst = max(apart, key=lambda difference: difference.excess)
         return (
             f"{len(apart)} of {len(self.differences)} comparisons DISAGREE; the worst: {worst.first} and "
-            f"{worst.second} differ by {worst.difference:.2g} in {worst.quantity}, {worst.allowed:.2g} is allowed."
+            f"{worst.second} differ by {worst.difference:.2g} in {worst.name}, {worst.allowed:.2g} is allowed."
         )
 
     def table(self) -> Any:
@@ -109,7 +109,7 @@ class Crosscheck:
         from ..base import tables
 
         numbers = {answer.label: str(number) for number, answer in enumerate(self.answers, 1)}
-        names = [name for name in QUANTITIES if any(d.quantity == name for d in self.differences)]
+        names = [name for name in QUANTITIES if any(d.name == name for d in self.differences)]
         solvers = tables.table(("", "solver", "final loss", "s"), words=2)
         for answer in self.answers:
             mean, error = (float(f("loss").isel(time=-1)) for f in (answer.mean, answer.standard_error))
@@ -122,7 +122,7 @@ class Crosscheck:
         cells: dict[tuple[str, str], dict[str, str]] = {}
         for d in self.differences:
             cell = f"{tables.brief(d.difference)}/{tables.brief(d.allowed)}"
-            cells.setdefault((d.first, d.second), {})[d.quantity] = cell if d.agrees else f"[bold red]{cell}[/]"
+            cells.setdefault((d.first, d.second), {})[d.name] = cell if d.agrees else f"[bold red]{cell}[/]"
         for (first, second), row in cells.items():
             apart.add_row(f"{numbers[first]}-{numbers[second]}", *(row.get(name, "") for name in names))
         return tables.stacked(solvers, apart)
@@ -131,9 +131,7 @@ class Crosscheck:
         """Losses of all solvers, and every difference against what is allowed."""
         from . import plots
 
-        points = {
-            name: [(d.difference, d.allowed) for d in self.differences if d.quantity == name] for name in QUANTITIES
-        }
+        points = {name: [(d.difference, d.allowed) for d in self.differences if d.name == name] for name in QUANTITIES}
         return plots.agreement(self.answers, {name: found for name, found in points.items() if found})
 
 
@@ -174,7 +172,7 @@ def difference(first: Trajectory, second: Trajectory, name: str) -> Difference:
     size = max(_norm(one), _norm(other)) or 1.0
     error = STANDARD_ERRORS * float((sum(_norm(e) ** 2 for e in errors)) ** 0.5)
     slack = systematic(first) + systematic(second)
-    return Difference(first.label, second.label, name, _norm(one - other) / size, error / size + slack)
+    return Difference(name, _norm(one - other) / size, error / size + slack, first.label, second.label)
 
 
 def systematic(answer: Trajectory) -> float:

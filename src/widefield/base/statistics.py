@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+ROUNDING = 1e-9
+"""Numbers are the same if they differ by no more than this fraction of the larger."""
+
 
 def mean_and_error(values: NDArray[Any], axis: int = 0, alone: float = math.nan) -> tuple[NDArray[Any], NDArray[Any]]:
     """Mean over independent repetitions along `axis`, and its standard error, the deviation / sqrt(count).
@@ -22,6 +25,18 @@ def mean_and_error(values: NDArray[Any], axis: int = 0, alone: float = math.nan)
     if count == 1:
         return mean, np.full_like(mean, alone)
     return mean, values.std(axis=axis, ddof=1) / math.sqrt(count)
+
+
+def standard_errors(value: Any, expected: Any, error: Any) -> NDArray[np.float64]:
+    """(value - expected) / error: 0 where both agree but for rounding, infinite where they differ without any error.
+
+    >>> standard_errors([1.2, 3.0, 3.0], [1.0, 3.0, 2.0], [0.1, 0.0, 0.0]).round(9)
+    array([ 2.,  0., inf])
+    """
+    value, expected, error = (np.asarray(part, dtype=np.float64) for part in (value, expected, error))
+    gap, safe = value - expected, np.where(error > 0, error, 1.0)
+    same = np.abs(gap) <= ROUNDING * np.maximum(np.abs(value), np.abs(expected))
+    return np.where(same, 0.0, np.where(error > 0, gap / safe, np.copysign(np.inf, gap)))
 
 
 @dataclass(frozen=True)

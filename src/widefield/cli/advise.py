@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,6 +9,7 @@ from rich import box
 from rich.table import Table
 
 from ..base import tables
+from .options import Plot
 from .terminal import console, save_figure
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def advise(
     residual: Annotated[
         bool, typer.Option("--residual", help="With skip connections, as strong as suits depth / width.")
     ] = False,
-    plot: Annotated[Path | None, typer.Option(help="Draw a figure into this file (png, pdf, svg).")] = None,
+    plot: Plot = None,
 ) -> None:
     """How to initialise a network, and what its depth, width and activation will do to signals and gradients."""
     from ..base import files

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import ProblemFile
-from .terminal import check_new, console, save_figure, say
+from .options import Overwrite, ProblemFile, Quiet
+from .terminal import check_new, console, notes, save_figure, say
 
 if TYPE_CHECKING:
     from ..problem.problem import Problem
@@ -23,26 +22,22 @@ def compare(
     width: Annotated[int, typer.Option(help="Neurons in a hidden layer of the networks.")] = 1000,
     seeds: Annotated[int, typer.Option(help="Number of networks.")] = 8,
     plot: Annotated[Path, typer.Option(help="Where the figure goes (png, pdf, svg).")] = Path("compare.png"),
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing figure.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
 ) -> None:
     """Ask several theories and real networks the same question: one table and one figure."""
     from ..asking import comparison
-    from ..base.errors import NotAccurate
     from ..theories.finite_width import FiniteWidth
 
     chosen = comparison.named(theories, width)
     described, networks = general_problem(problem), FiniteWidth(width, seeds=seeds)
     check_new(plot, overwrite=overwrite)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", NotAccurate)
+    with notes():
         found = comparison.compare(described, chosen, networks, progress=not quiet)
-    console.print(found.table())
-    say("loss at the end; kernels of features and gradients of the last layer; ± is due to the number of networks")
-    for label, reason in found.refusals.items():
-        say(f"{label} cannot answer: {reason}")
-    for warning in caught:
-        say(f"note: {warning.message}")
+        console.print(found.table())
+        say("loss at the end; kernels of features and gradients of the last layer; ± is due to the number of networks")
+        for label, reason in found.refusals.items():
+            say(f"{label} cannot answer: {reason}")
     say(found.verdict)
     save_figure(found.plot(), plot)
 
@@ -52,23 +47,19 @@ def crosscheck(
     theories: Annotated[
         str | None, typer.Option(help="Kinds of theories, separated by commas; dmft and alternating are short for two.")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Solve a problem with every independent solver that applies, and compare all pairs. Exit code 1: they disagree."""
     from ..asking import comparison, crosschecking
-    from ..base.errors import NotAccurate
 
     described = general_problem(problem)
     chosen = None if theories is None else comparison.named(theories)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", NotAccurate)
+    with notes():
         found = crosschecking.crosscheck(described, chosen, progress=not quiet)
-    console.print(found.table())
-    for reason in dict.fromkeys(found.refusals.values()):
-        labels = " and ".join(label for label, other in found.refusals.items() if other == reason)
-        say(f"not {labels}: {reason}")
-    for warning in caught:
-        say(f"note: {warning.message}")
+        console.print(found.table())
+        for reason in dict.fromkeys(found.refusals.values()):
+            labels = " and ".join(label for label, other in found.refusals.items() if other == reason)
+            say(f"not {labels}: {reason}")
     console.print(f"[bold]{found.verdict}[/]", highlight=False, soft_wrap=True)
     if found.differences and not found.agrees:
         raise SystemExit(1)

@@ -2,9 +2,47 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
 ProblemFile = Annotated[Path, typer.Argument(help="A problem in TOML; `widefield new` writes one to begin with.")]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="Save to this file (NetCDF).")]
+Plot = Annotated[Path | None, typer.Option(help="Draw a figure into this file (png, pdf, svg).")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
+
+Group = TypeVar("Group")
+
+
+def taking(group: type[Group], **defaults: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command all the options of a dataclass, which comes as its first argument; `defaults` replace those there.
+
+    The command line is read from the signature of a function, so that options which two commands share can be written
+    once only if signatures are put together.
+    """
+    shared = get_type_hints(group, include_extras=True)
+    own_defaults = {field.name: field.default for field in fields(group) if field.default is not MISSING}  # type: ignore[arg-type]
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        def run(**given: Any) -> None:
+            command(group(**{name: given.pop(name) for name in shared}), **given)
+
+        own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+        known = own_defaults | defaults
+        kind = inspect.Parameter.KEYWORD_ONLY
+        added = [
+            inspect.Parameter(name, kind, default=known.get(name, inspect.Parameter.empty), annotation=hint)
+            for name, hint in shared.items()
+        ]
+        parameters = [*(parameter.replace(kind=kind) for parameter in own), *added]
+        run.__name__, run.__doc__ = command.__name__, command.__doc__
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return run
+
+    return decorate

@@ -7,12 +7,10 @@ import math
 import numpy as np
 from rich.table import Table
 
+from ..base.statistics import standard_errors
 from ..base.tables import number, rows, table, with_error
 from ..proportional.rate_sweep import RateSweep
 from ..proportional.result import Dynamics
-
-_ROUNDING = 1e-12
-"""Relative errors of means that are none."""
 
 _FINITE = "errors are those of the mean; that networks are finite adds to z"
 
@@ -50,5 +48,5 @@ def of_simulated_rates(sweep: RateSweep, trained: RateSweep, networks: int) -> T
 def _compared(theory: float, mean: float, error: float) -> list[str]:
     if not math.isfinite(mean):
         return [f"{theory:.4g}", "diverge", ""]
-    z = f"{abs(mean - theory) / error:.1f}" if error > _ROUNDING * abs(mean) else ""
-    return [f"{theory:.4g}", with_error(mean, error), z]
+    z = abs(float(standard_errors(mean, theory, error)))
+    return [f"{theory:.4g}", with_error(mean, error), f"{z:.1f}"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..base import tables
-from .options import ProblemFile
+from .options import Overwrite, Plot, ProblemFile, Quiet
 from .terminal import check_new, console, errors, fail, last, print_result, save_figure
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ def solve(
     replicas: Annotated[int, typer.Option(help="Independent solutions at width inf, for error bars.")] = 8,
     tolerance: Annotated[float | None, typer.Option(help="Relative accuracy wanted at width inf.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing output.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
 ) -> None:
     """Solve a problem at a width, finite or inf, or by another theory. Ctrl-C saves; --resume goes on."""
     from ..asking import comparison
@@ -114,7 +114,7 @@ def _check_output(output: Path, checkpoint: Path, *, resume: bool, overwrite: bo
 
 def show(
     answer: Annotated[Path, typer.Argument(help="A file that `widefield solve`, `proportional`, ... or `save` wrote.")],
-    plot: Annotated[Path | None, typer.Option(help="Draw a figure into this file (png, pdf, svg).")] = None,
+    plot: Plot = None,
 ) -> None:
     """Print what a file of any kind holds, and draw it."""
     from ..asking.loading import load
@@ -127,7 +127,7 @@ def show(
 
 def new(
     problem: Annotated[Path, typer.Argument(help="The file to write.")],
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
+    overwrite: Overwrite = False,
 ) -> None:
     """Write a commented problem to begin with."""
     from ..base import files

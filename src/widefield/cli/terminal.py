@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -29,6 +32,18 @@ def fail(message: str, code: int) -> NoReturn:
 def say(message: str) -> None:
     """Print a sentence as it is."""
     console.print(message, highlight=False, markup=False, soft_wrap=True)
+
+
+@contextmanager
+def notes() -> Iterator[None]:
+    """Print warnings about accuracy as notes at the end, each once."""
+    from ..base.errors import NotAccurate
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", NotAccurate)
+        yield
+    for message in dict.fromkeys(str(warning.message) for warning in caught):
+        say(f"note: {message}")
 
 
 def print_result(result: Result) -> None:

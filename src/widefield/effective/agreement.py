@@ -15,6 +15,7 @@ import xarray as xr
 from ..base import check as checks
 from ..base.arrays import Floats
 from ..base.result import Result
+from ..base.statistics import standard_errors
 from ..problem.network import MLP
 from .vertex_flow import Flow
 
@@ -50,11 +51,7 @@ class Correlator:
     @property
     def z(self) -> Floats:
         """(limit - predicted) / standard error; 0 where neither has any scatter and both agree."""
-        gap = self.limit - self.predicted
-        exact = np.abs(gap) <= 1e-9 * np.maximum(np.abs(self.predicted), np.abs(self.measured))
-        safe = np.where(self.limit_error > 0, self.limit_error, 1.0)
-        sure = np.where(self.limit_error > 0, gap / safe, np.copysign(np.inf, gap))
-        return np.where(exact, 0.0, sure)
+        return standard_errors(self.limit, self.predicted, self.limit_error)
 
     @property
     def worst(self) -> float:

@@ -11,6 +11,7 @@ from ..activations import Activation, get
 from ..base import check
 from ..base.arrays import Floats
 from ..base.errors import InvalidInput
+from ..base.precision import double_precision
 from . import critical_words, probes
 from .critical_points import Criticality, CriticalPoint, NotCritical, Rejected
 from .critical_search import Root, Scan, roots, scan
@@ -37,7 +38,9 @@ def criticality(activation: str | Activation) -> Criticality:
     the range that `explanation` states, 1e-6 to 1e6 or more where averages are accurate; then C_W = 1 / <s'^2> and
     C_b = K* - <s^2> / <s'^2>, which must not be negative. The class is computed, not looked up.
     """
-    return _criticality(get(activation))
+    found = get(activation)
+    with double_precision():  # once, around hundreds of averages
+        return _criticality(found)
 
 
 def critical_ratio(activation: str | Activation, kernel: Any) -> Floats:

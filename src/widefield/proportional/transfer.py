@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 import xarray as xr
+from jaxtyping import Float
 from numpy.typing import ArrayLike, NDArray
 
 from ..base import check
@@ -54,16 +55,15 @@ def lr_sweep(
             "ntk" is lazy, and solved for at nu = 1e8.
         progress: True or False for a progress bar, None for one on terminals only.
     """
-    networks, over, values = _varied(network, widths, depths)
-    grid, count = _grid(rates), check.integer("steps", steps, least=1)
-    schedules = np.repeat(grid[:, None], count, axis=1)
+    plan = _Plan.of(network, task, rates, steps, widths, depths)
+    count, schedules = len(plan.rates), np.repeat(plan.rates[:, None], plan.steps, axis=1)
     losses = []
     with progress_bar("learning rates", progress) as report:
-        for index, one in enumerate(networks):
-            tell = _part(report, index, len(networks))
-            losses.append(solve_many([one] * len(grid), [task] * len(grid), schedules, tell).test)
+        for index, one in enumerate(plan.networks):
+            tell = _part(report, index, len(plan.networks))
+            losses.append(solve_many([one] * count, [task] * count, schedules, tell).test)
     found = np.stack(losses)
-    return _sweep(found[:, :, -1], None, found[:, 0, 0], grid, networks, task, over, values)
+    return plan.answer(found[:, :, -1], found[:, 0, 0])
 
 
 def simulated_sweep(
@@ -83,17 +83,15 @@ def simulated_sweep(
 
     Ctrl-C raises `Interrupted` with the rates that were finished.
     """
-    networks, over, values = _varied(network, widths, depths)
-    grid, count = _grid(rates), check.integer("steps", steps, least=1)
-    shape = (len(networks), len(grid))
-    loss, error, start = np.full(shape, np.nan), np.full(shape, np.nan), np.full(len(networks), np.nan)
+    plan = _Plan.of(network, task, rates, steps, widths, depths)
+    grid, options = plan.rates, {"dimension": dimension, "networks": seeds, "seed": seed, "progress": False}
+    shape = (len(plan.networks), len(grid))
+    loss, error, start = np.full(shape, np.nan), np.full(shape, np.nan), np.full(len(plan.networks), np.nan)
     stopped: Interrupted | None = None
     with progress_bar("real networks", progress, "rates") as report:
         for i, j in np.ndindex(shape):
             try:
-                run = simulate(
-                    networks[i], task, grid[j], count, dimension=dimension, networks=seeds, seed=seed, progress=False
-                ).data
+                run = simulate(plan.networks[i], task, grid[j], plan.steps, **options).data
             except Interrupted as interruption:
                 stopped = interruption
                 break
@@ -102,9 +100,9 @@ def simulated_sweep(
             if np.isfinite(ends).all() and ends[0] < EXPLODED * start[i]:
                 loss[i, j], error[i, j] = ends
             report(i * len(grid) + j + 1, loss.size, ends[0])
-    found = _sweep(loss, error, start, grid, networks, task, over, values)
+    found = plan.answer(loss, start, error)
     if stopped is not None:
-        message = f"interrupted at {over} {values[i]:g}, rate {grid[j]:.3g}"
+        message = f"interrupted at {plan.over} {plan.values[i]:g}, rate {grid[j]:.3g}"
         raise Interrupted(message, replace(found, data=found.data.assign_attrs(status="interrupted", message=message)))
     return found
 
@@ -177,6 +175,46 @@ def _edge(
             return math.sqrt(low * high)
 
 
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """What a sweep goes through, checked."""
+
+    task: LinearTask
+    networks: tuple[LinearNetwork, ...]
+    over: str
+    values: Float[Floats, " n"]
+    rates: Float[Floats, " r"]
+    steps: int
+
+    @classmethod
+    def of(
+        cls,
+        network: LinearNetwork,
+        task: LinearTask,
+        rates: ArrayLike,
+        steps: int,
+        widths: Sequence[float] | None,
+        depths: Sequence[float] | None,
+    ) -> _Plan:
+        """Networks of all widths or depths, and rates that increase."""
+        made, over, values = _varied(network, widths, depths)
+        grid = check.array("rates", rates, ndim=1)
+        if len(grid) < 3 or (grid <= 0).any() or (np.diff(grid) <= 0).any():
+            raise InvalidInput("rates must be three or more positive numbers that increase")
+        return cls(task, made, over, values, grid, check.integer("steps", steps, least=1))
+
+    def answer(
+        self, loss: Float[Floats, "n r"], start: Float[Floats, " n"], error: Float[Floats, "n r"] | None = None
+    ) -> RateSweep:
+        """Losses with their axes."""
+        axes = (self.over, "rate")
+        variables = {"loss": (axes, loss), "initial_loss": ((self.over,), start)}
+        if error is not None:
+            variables["loss_error"] = (axes, error)
+        data = xr.Dataset(variables, coords={self.over: self.values, "rate": self.rates})
+        return RateSweep(data, self.networks, self.task)
+
+
 def _varied(
     network: LinearNetwork, widths: Sequence[float] | None, depths: Sequence[float] | None
 ) -> tuple[tuple[LinearNetwork, ...], str, Floats]:
@@ -196,32 +234,8 @@ def _varied(
     return made, over, np.array(values, dtype=np.float64)
 
 
-def _grid(rates: ArrayLike) -> Floats:
-    grid = check.array("rates", rates, ndim=1)
-    if len(grid) < 3 or (grid <= 0).any() or (np.diff(grid) <= 0).any():
-        raise InvalidInput("rates must be three or more positive numbers that increase")
-    return grid
-
-
 def _part(report: Report, index: int, count: int) -> Report:
     def tell(done: int, total: int, loss: float) -> None:
         report(index * total + done, count * total, loss)
 
     return tell
-
-
-def _sweep(
-    loss: Floats,
-    error: Floats | None,
-    start: Floats,
-    rates: Floats,
-    networks: tuple[LinearNetwork, ...],
-    task: LinearTask,
-    over: str,
-    values: Floats,
-) -> RateSweep:
-    axes = (over, "rate")
-    variables = {"loss": (axes, loss), "initial_loss": ((over,), start)}
-    if error is not None:
-        variables["loss_error"] = (axes, error)
-    return RateSweep(xr.Dataset(variables, coords={over: values, "rate": rates}), networks, task)
