@@ -98,7 +98,7 @@ def mentions(path):
     found = set(re.findall(r"\b(?:wf|widefield)(?:\.[A-Za-z]\w*)+", text))
     if path.suffix == ".md":
         rooms = "effective|kernels|proportional|two_layer|plots"
-        found |= {f"wf.{name}" for name in re.findall(rf"`((?:{rooms})(?:\.[A-Za-z]\w*)+)", text)}
+        found |= {f"wf.{name}" for name in re.findall(rf"`((?:{rooms})(?:\.(?!py\b)[A-Za-z]\w*)+)", text)}
     return found
 
 
