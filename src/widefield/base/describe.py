@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import InvalidInput, UnknownName
+from .renamed import in_new_words
 
 _INLINE_SIZE = 256
 """Arrays up to this many numbers are written as readable lists, larger ones as base64."""
@@ -26,6 +27,8 @@ class Described:
     family: ClassVar[str] = ""
     kind: ClassVar[str] = ""
     members: ClassVar[dict[str, type[Described]]] = {}
+    old_words: ClassVar[dict[str, str]] = {}
+    """Keys of files that have another name now: see `renamed`."""
 
     def __init_subclass__(cls, *, family: str = "", kind: str = "", **kwargs: Any) -> None:
         """Register the class under its kind."""
@@ -61,6 +64,7 @@ class Described:
             target = cls.members[cls._known_kind(table.pop("kind"))]
         elif cls.kind:
             target = cls.members[cls._known_kind(table.pop("kind", cls.kind))]
+        table = in_new_words(table, target.old_words)
         fields = {f.name: f for f in dataclasses.fields(target)}
         for name in table:
             if name not in fields:
