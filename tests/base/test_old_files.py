@@ -115,3 +115,21 @@ def test_data_that_are_not_on_every_machine():
     source = DataSource.from_table(table)
     assert (source.kind, source.classes) == ("cifar10", (0, 1))
     assert source.to_table() == table
+
+
+def test_a_run_that_was_interrupted_goes_on(tmp_path):
+    """The state in a checkpoint of 0.1.0 is understood, and ends at the same numbers."""
+    checkpoint = tmp_path / "run.checkpoint"
+    checkpoint.write_bytes((FOLDER / "unfinished.ckpt").read_bytes())
+    problem = wf.Problem(
+        wf.MLP(2, "tanh", richness=1.5),
+        wf.data.sphere(samples=3, dimension=4, test_samples=2, seed=1),
+        optimiser=wf.SGD(0.05, 40),
+    )
+    reports = []
+    found = wf.solve(
+        problem, wf.FiniteWidth(8, seeds=2), checkpoint=checkpoint, progress=lambda *report: reports.append(report[0])
+    )
+    assert reports[0] == 11  # ten steps had been done
+    np.testing.assert_allclose(found.mean("loss"), EXPECTED["checkpoint"]["loss"], rtol=1e-10)
+    assert not checkpoint.exists()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..base.errors import InvalidInput
 from ..problem.problem import Problem
 from ..problem.scope import Reason
-from ..problem.theory import reasons_by_kind
+from ..theories import Theory
 
 
 def applicable(problem: Problem) -> dict[str, list[Reason]]:
@@ -20,4 +20,4 @@ def applicable(problem: Problem) -> dict[str, list[Reason]]:
     """
     if not isinstance(problem, Problem):
         raise InvalidInput(f"problem = {problem!r} must be a Problem")
-    return reasons_by_kind(problem)
+    return Theory.reasons_by_kind(problem)

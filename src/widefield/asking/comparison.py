@@ -11,7 +11,7 @@ import xarray as xr
 
 from ..base.errors import InvalidInput, UnknownName
 from ..problem.problem import Problem
-from ..problem.theory import Theory
+from ..theories import Theory
 from ..theories.finite_width import FiniteWidth
 from ..trajectory.distances import distance, uncertainty
 from ..trajectory.trajectory import Trajectory

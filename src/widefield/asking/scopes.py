@@ -15,7 +15,7 @@ from ..base.errors import FileProblem
 from ..problem.gradient_flow import GradientFlow
 from ..problem.rules import LearningRule
 from ..problem.scope import Scope
-from ..problem.theory import Theory
+from ..theories import Theory
 
 MARKS = ("<!-- table of scopes -->", "<!-- end of the table -->")
 """The table stands between these lines."""

@@ -43,7 +43,9 @@ class NotInScope(InvalidInput):
         """State the reasons, a line each, and the kinds of the theories that answer."""
         self.theory, self.reasons, self.others = theory, tuple(reasons), tuple(others)
         helped = f"theories that answer it: {', '.join(others)}" if others else "no theory answers all of it"
-        super().__init__("\n".join([f"{theory} does not answer this problem:", *map(str, reasons), helped]))
+        super().__init__(
+            "\n".join([f"the theory {theory!r} does not answer this problem:", *map(str, reasons), helped])
+        )
 
 
 class Clause(NamedTuple):

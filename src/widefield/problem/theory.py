@@ -37,12 +37,25 @@ class Theory(Described, family="theory"):
         settings: dict[str, Any] = {"width": width} if needed else {}
         return cls(**settings)
 
+    @classmethod
+    def reasons_by_kind(cls, problem: Problem) -> dict[str, list[Reason]]:
+        """Why each theory, with its usual settings, does not answer a problem; an empty list: it does."""
+        found = {}
+        for kind, member in cls.members.items():
+            try:
+                theory: Theory = member.usual()  # type: ignore[attr-defined]
+            except InvalidInput as error:
+                found[kind] = [Reason("theory", kind, str(error))]
+            else:
+                found[kind] = theory.scope.reasons(problem)
+        return found
+
     def check(self, problem: Problem) -> None:
         """Raise `NotInScope` if the problem has anything that the theory does not answer."""
         reasons = self.scope.reasons(problem)
         if reasons:
-            others = [kind for kind, against in reasons_by_kind(problem).items() if not against]
-            raise NotInScope(self.label, reasons, others)
+            others = [kind for kind, against in self.reasons_by_kind(problem).items() if not against]
+            raise NotInScope(self.kind, reasons, others)
 
     def predict(self, problem: Problem, session: Session) -> Any:
         """Answer the problem. A run that stops early says so in the `status` of its trajectory."""
@@ -61,16 +74,3 @@ class Theory(Described, family="theory"):
     def label(self) -> str:
         """A few words for legends and tables."""
         return self.kind
-
-
-def reasons_by_kind(problem: Problem) -> dict[str, list[Reason]]:
-    """Why each theory, with its usual settings, does not answer a problem; an empty list: it does."""
-    found = {}
-    for kind, member in Theory.members.items():
-        try:
-            theory: Theory = member.usual()  # type: ignore[attr-defined]
-        except InvalidInput as error:
-            found[kind] = [Reason("theory", kind, str(error))]
-        else:
-            found[kind] = theory.scope.reasons(problem)
-    return found

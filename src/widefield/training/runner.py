@@ -196,7 +196,13 @@ class Runner:
         self.position, self.seconds = meta["position"], meta["seconds"]
         if "state/0" in arrays:
             like = self.start(self.groups[len(self.finished)])
-            leaves = [jnp.asarray(arrays[f"state/{i}"]) for i in range(len(jax.tree.leaves(like)))]
+            kept, needed = len(_part(arrays, "state/")), len(jax.tree.leaves(like))
+            if kept != needed:
+                raise FileProblem(
+                    f"the checkpoint {path} holds {kept} arrays of a state that now has {needed}: another version of "
+                    "widefield wrote it; delete it to start again"
+                )
+            leaves = [jnp.asarray(arrays[f"state/{i}"]) for i in range(needed)]
             self.state = jax.tree.unflatten(jax.tree.structure(like), leaves)
 
 
