@@ -14,7 +14,7 @@ def double_precision() -> Iterator[None]:
 
     Blocks inside such a block cost nothing: a loop over many averages enters once, around all of them.
     """
-    if jax.dtypes.canonicalize_dtype(float) == "float64":
+    if jax.config.jax_enable_x64:  # type: ignore[attr-defined]
         yield
         return
     with jax.enable_x64(True):

@@ -84,14 +84,14 @@ def simulated_sweep(
     Ctrl-C raises `Interrupted` with the rates that were finished.
     """
     plan = _Plan.of(network, task, rates, steps, widths, depths)
-    grid, sizes = plan.rates, {"dimension": dimension, "networks": seeds, "seed": seed}
+    grid, drawn = plan.rates, {"dimension": dimension, "networks": seeds, "seed": seed}
     shape = (len(plan.networks), len(grid))
     loss, error, start = np.full(shape, np.nan), np.full(shape, np.nan), np.full(len(plan.networks), np.nan)
     stopped: Interrupted | None = None
     with progress_bar("real networks", progress, "rates") as report:
         for i, j in np.ndindex(shape):
             try:
-                run = simulate(plan.networks[i], task, grid[j], plan.steps, progress=False, **sizes).data
+                run = simulate(plan.networks[i], task, grid[j], plan.steps, **drawn, progress=False).data
             except Interrupted as interruption:
                 stopped = interruption
                 break

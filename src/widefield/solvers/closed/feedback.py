@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 
 from ...base.arrays import Floats
 from ...gaussian.roots import root
-from .gradient_descent import Report
+from .causal import Causal
 from .setting import Setting
 from .solution import Solution, TwoTime, for_all_samples, on_first_sample, spread
 
 
-class FeedbackSweep:
+class FeedbackSweep(Causal):
     """The state of the pass. Lists are indexed by layer.
 
     Args:
@@ -48,16 +48,8 @@ class FeedbackSweep:
         self.feature = np.zeros((times, layers + 1, samples, samples))
         self.feature[:, 0] = setting.kernel
 
-    def run(self, report: Report) -> None:
-        """All steps, outputs and features; gradients follow afterwards."""
-        for step in range(self.setting.times):
-            self._step(step)
-            report(step, self.outputs[step])
-            if not np.isfinite(self.outputs[step]).all():
-                self.outputs[step:] = np.nan
-                return
-
     def _step(self, step: int) -> None:
+        """Outputs and features; gradients follow afterwards."""
         setting, past = self.setting, slice(0, step)
         left, summed = setting.memory.gradient[step, past], self.errors[past].sum(axis=1)
         driven = np.einsum("pq,sqc->spc", setting.kernel, self.errors[past])  # J^0(t, s)

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from ...base.arrays import Floats
 from ...gaussian.roots import root
+from .causal import Causal
 from .gates import Gates
-from .gradient_descent import Report
 from .setting import Setting
 from .solution import Solution, TwoTime
 
 
-class GatedSweep:
+class GatedSweep(Causal):
     """The state of the pass. Rows are t P + mu (features) or (t P + mu) C + c (gradients); lists run over layers."""
 
     def __init__(self, setting: Setting, gates: Gates) -> None:
@@ -45,17 +45,11 @@ class GatedSweep:
         self.feature, self.gradient = arrays(patterns, self.n, size), arrays(patterns, self.m, size)  # phi, g
         self.sources = arrays(size, size)
 
-    def run(self, report: Report) -> None:
-        """All steps."""
-        for step in range(self.setting.times):
-            for layer in range(1, self.setting.layers + 1):
-                self._forward(step, layer)
-            for layer in range(self.setting.layers, 0, -1):
-                self._backward(step, layer)
-            report(step, self.outputs[step])
-            if not np.isfinite(self.outputs[step]).all():
-                self.outputs[step:] = np.nan
-                return
+    def _step(self, step: int) -> None:
+        for layer in range(1, self.setting.layers + 1):
+            self._forward(step, layer)
+        for layer in range(self.setting.layers, 0, -1):
+            self._backward(step, layer)
 
     def _forward(self, step: int, layer: int) -> None:
         setting, outputs = self.setting, self.setting.outputs

@@ -23,20 +23,17 @@ O(L P T^2). With Langevin noise w is not a product, and X is taken from Phi(t, s
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 
 from ...base.arrays import Floats
 from ...gaussian.roots import root
+from .causal import Causal
 from .setting import Setting
 from .solution import Solution, TwoTime, for_all_samples, on_first_sample, spread
 
-Report = Callable[[int, Floats], None]
 
-
-class Sweep:
+class Sweep(Causal):
     """The state of the pass. Rows are t P + mu (features) or t C + c (gradients); lists are indexed by layer."""
 
     def __init__(self, setting: Setting) -> None:
@@ -63,18 +60,12 @@ class Sweep:
         self.first = np.zeros((m, samples))  # sum_s i(s) b^0(t', s)
         self.bias_sum = np.zeros((layers + 1, m))  # sum over s and samples of b^{l-1}(t', s) i_b(s)
 
-    def run(self, report: Report) -> None:
-        """All steps."""
-        for step in range(self.setting.times):
-            for layer in range(1, self.setting.layers + 1):
-                self._forward(step, layer)
-            for layer in range(self.setting.layers, 0, -1):
-                self._backward(step, layer)
-            self._drive(step)
-            report(step, self.outputs[step])
-            if not np.isfinite(self.outputs[step]).all():
-                self.outputs[step:] = np.nan
-                return
+    def _step(self, step: int) -> None:
+        for layer in range(1, self.setting.layers + 1):
+            self._forward(step, layer)
+        for layer in range(self.setting.layers, 0, -1):
+            self._backward(step, layer)
+        self._drive(step)
 
     def solution(self, steps: NDArray[np.int64]) -> Solution:
         """Kernels at equal times."""

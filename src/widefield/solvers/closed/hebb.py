@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from ...base.arrays import Floats
 from ...gaussian.roots import root
-from .gradient_descent import Report
+from .causal import Causal
 from .setting import Setting
 from .solution import Solution, TwoTime, for_all_samples, spread
 
 
-class HebbSweep:
+class HebbSweep(Causal):
     """The state of the pass. Rows are t P + mu; lists are indexed by layer."""
 
     def __init__(self, setting: Setting) -> None:
@@ -38,16 +38,10 @@ class HebbSweep:
         self.resolvent = [np.zeros((n, n)) for _ in range(setting.layers + 1)]
         self.step_of_row = np.repeat(np.arange(times), samples)
 
-    def run(self, report: Report) -> None:
-        """All steps."""
-        for step in range(self.setting.times):
-            for layer in range(1, self.setting.layers + 1):
-                self._forward(step, layer)
-            self._output(step)
-            report(step, self.outputs[step])
-            if not np.isfinite(self.outputs[step]).all():
-                self.outputs[step:] = np.nan
-                return
+    def _step(self, step: int) -> None:
+        for layer in range(1, self.setting.layers + 1):
+            self._forward(step, layer)
+        self._output(step)
 
     def _forward(self, step: int, layer: int) -> None:
         """h(t) = u(t) + Q(t, < t) h: its derivatives dh/du, and its covariance with all earlier h."""
