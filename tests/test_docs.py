@@ -14,6 +14,7 @@ import widefield as wf
 from pages import PAGES, ROOT, blocks, commands
 from widefield import cli
 from widefield.activations import table
+from widefield.asking.loading import read_problem
 
 SMALLER = {"samples = 10": "samples = 3", "steps = 100": "steps = 4", "hidden_layers = 3": "hidden_layers = 1"}
 """What tests change in the problem that `widefield new` writes."""
@@ -28,10 +29,10 @@ RUN = {
     "docs/extending.md": (4, 0),
     "docs/independent-solvers.md": (0, 1),
     "docs/infinite-width.md": (2, 0),
-    "docs/proportional.md": (3, 4),
+    "docs/proportional.md": (4, 6),
     "docs/theories.md": (1, 1),
 }
-"""How many Python blocks and commands of every page are run, so that none drops out unnoticed."""
+"""How many Python blocks and commands of every page are run, so that none drops out or comes in unnoticed."""
 
 
 @pytest.fixture
@@ -46,32 +47,29 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_python_blocks_run(page, folder):
-    """One after the other, in one namespace, as a reader would."""
-    del folder
+def test_page_runs(page, folder, monkeypatch, capsys):
+    """Block after block in one folder and one namespace, as a reader would; `text` is what commands before it print."""
     names: dict = {}
-    shown = [block for block in blocks(page) if block.language == "python" and not block.left_out]
-    assert len(shown) == RUN[page][0]
-    for block in shown:
-        pages.run(block, names, page)
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_commands_run(page, folder, monkeypatch, capsys):
-    """Through the entry point; `text` blocks are what the commands before them print."""
-    count, said, before = 0, "", None
+    counts, said, before = {"python": 0, "commands": 0}, "", None
     for block in blocks(page):
-        if block.language == "text":
-            assert not before.smaller, "what is printed is that of other numbers"
-            check_printed(block, said)
-        elif block.language == "sh" and not block.left_out:
-            said = ""
+        if block.left_out:
+            continue
+        if block.language == "python":
+            pages.run(block, names, page)
+            counts["python"] += 1
+        elif block.language == "sh":
+            capsys.readouterr()
             for command in commands(block):
                 assert run_command(command, folder, monkeypatch) == 0, command
-                said += capsys.readouterr().out
-                count += 1
+                counts["commands"] += 1
+            said = capsys.readouterr().out
+        elif block.language == "toml":
+            read_problem(block.code)
+        elif block.language == "text":
+            assert not before.smaller, "what is printed is that of other numbers"
+            check_printed(block, said)
         before = block
-    assert count == RUN[page][1]
+    assert (counts["python"], counts["commands"]) == RUN[page]
 
 
 def run_command(words, folder, monkeypatch):
