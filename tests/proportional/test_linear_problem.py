@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import widefield as wf
+from pages import blocks
 from problems import NETWORKS, TASKS, assert_same_data
 from widefield import cli
 from widefield.asking.loading import read_problem
@@ -79,6 +80,17 @@ def test_power_laws_in_files():
     assert read_problem(TEXT.replace("[optimiser]", binned)).task.spectrum == power_law(1.5, 0.5, 100, bins=7)
     with pytest.raises(InvalidInput, match="needs a value for source"):
         read_problem(TEXT.replace("[optimiser]", law.replace("source = 0.5\n", "")))
+
+
+def test_the_template_of_the_page():
+    """As it stands, and with its remarks turned into values."""
+    (block,) = (block for block in blocks("docs/proportional.md") if block.language == "toml")
+    plain = LinearProblem(LinearNetwork(3, 1.0), LinearTask(samples=2.0, noise=0.5), wf.SGD(0.05, 40))
+    assert read_problem(block.code) == plain
+    lines = [line.removeprefix("# ") for line in block.code.splitlines()[1:] if not line.startswith("samples")]
+    other = read_problem("\n".join(lines))
+    assert other.network == LinearNetwork(3, 1.0, 1.0, "ntk", branch=1.0, centred=True)
+    assert other.task == LinearTask(batch=1.0, noise=0.5, spectrum=power_law(1.5, 0.5, 100))
 
 
 @pytest.mark.parametrize(

@@ -131,8 +131,10 @@ class Crosscheck:
         """Losses of all solvers, and every difference against what is allowed."""
         from . import plots
 
-        points = {name: [(d.difference, d.allowed) for d in self.differences if d.name == name] for name in QUANTITIES}
-        return plots.agreement(self.answers, {name: found for name, found in points.items() if found})
+        ratios: dict[str, list[float]] = {}
+        for d in self.differences:
+            ratios.setdefault(d.name, []).append(d.difference / d.allowed)
+        return plots.agreement(self.answers, ratios)
 
 
 def crosscheck(

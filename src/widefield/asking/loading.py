@@ -13,13 +13,13 @@ from ..problem.problem import Problem
 from ..problem.question import Question, read_table
 
 ROOMS = {
-    "trajectory": ("trajectory.trajectory", "Trajectory"),
+    "trajectory": ("theories", "Trajectory"),
     "solution of the proportional limit": ("proportional.result", "Dynamics"),
     "learning-rate sweep": ("proportional.rate_sweep", "RateSweep"),
     "flow through the layers": ("effective.vertex_flow", "Flow"),
     "check of a flow": ("effective.agreement", "Check"),
 }
-"""Which class of which module a mark stands for."""
+"""Which class of which module a mark stands for. All theories are in theirs: the file of a trajectory names one."""
 
 _LINEAR = "deep-linear"
 
@@ -33,8 +33,6 @@ def load(path: str | Path) -> Result:
         raise FileProblem(f"{path} is a NetCDF file, but was not saved by widefield")
     if found not in ROOMS:
         raise FileProblem(f"{path} holds a {found}, which this widefield does not know: please upgrade")
-    if found == "trajectory":
-        importlib.import_module("widefield.theories")  # whose settings the file describes
     module, name = ROOMS[found]
     kind: type[Result] = getattr(importlib.import_module(f"widefield.{module}"), name)
     return kind.load(path)

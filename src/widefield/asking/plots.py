@@ -14,25 +14,22 @@ from ..trajectory.trajectory import Trajectory
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_SMALLEST = 1e-16
-"""Differences below it are drawn there."""
+_SMALLEST = 1e-6
+"""Ratios below it are drawn there."""
 
 
-def agreement(answers: Sequence[Trajectory], differences: Mapping[str, Sequence[tuple[float, float]]]) -> Figure:
-    """Losses of all solvers; and pairs (difference, allowed) of every quantity: those above the line disagree."""
+def agreement(answers: Sequence[Trajectory], ratios: Mapping[str, Sequence[float]]) -> Figure:
+    """Losses of all solvers; and difference over what is allowed, of every pair and quantity: above 1 they disagree."""
     import matplotlib.pyplot as plt
 
     with style():
-        figure, (left, right) = plt.subplots(1, 2, figsize=(7.6, 3.0), layout="constrained")
+        figure, (left, right) = plt.subplots(1, 2, figsize=(8.2, 3.2), layout="constrained")
         plots.losses(answers, left)
-        for name, pairs in differences.items():
-            apart, allowed = np.maximum(np.array(pairs).T, _SMALLEST)
-            right.plot(allowed, apart, "o", markersize=4, label=name.replace("_", " "))
-        if differences:
-            ends = np.array(right.get_xlim())
-            right.plot(ends, ends, color="0.5", linewidth=1, zorder=0)
-            right.set(xscale="log", yscale="log", xlabel="allowed", ylabel="relative difference")
-            right.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.01, 1.0))
-        else:
-            right.set_axis_off()
+        left.legend(fontsize="small")
+        for place, values in enumerate(ratios.values()):
+            spread = np.linspace(-0.2, 0.2, len(values)) if len(values) > 1 else np.zeros(1)
+            right.plot(place + spread, np.maximum(values, _SMALLEST), "o", markersize=4)
+        right.axhline(1.0, color="0.5", linewidth=1, zorder=0)
+        right.set_xticks(range(len(ratios)), [name.replace("_", "\n") for name in ratios], fontsize="small")
+        right.set(yscale="log", ylabel="difference / allowed")
     return figure

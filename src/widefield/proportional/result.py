@@ -71,7 +71,7 @@ class Dynamics(
     @property
     def label(self) -> str:
         """A few words for legends and tables."""
-        return "proportional limit" if self.splits else "networks in the proportional limit"
+        return "proportional limit" if self.splits else "real networks"
 
     @property
     def heading(self) -> str:

@@ -50,7 +50,8 @@ def interpretation(data: xr.Dataset) -> str:
 def of_network(network: LinearNetwork) -> str:
     """A network in a line."""
     widths = network.width if isinstance(network.width, tuple) else (network.width,)
-    said = [f"{network.hidden_layers:g} hidden layers", f"width {', '.join(f'{width:g}' for width in widths)}"]
+    plural = "" if network.hidden_layers == 1 else "s"
+    said = [f"{network.hidden_layers:g} hidden layer{plural}", f"width {', '.join(f'{width:g}' for width in widths)}"]
     said += [f"richness {network.richness:g}", network.parameterisation]
     if network.branch is not None:
         said.append(f"branches times {network.branch:g}" + (" / sqrt(L)" if network.depth_scaled else ""))

@@ -66,10 +66,10 @@ class Trajectory(
     def heading(self) -> str:
         """What was asked, in a line."""
         problem, network, samples = self.problem, self.problem.network, self.problem.samples
+        layers = f"{network.hidden_layers} hidden layer{'s' if network.hidden_layers > 1 else ''}"
         return (
-            f"{self.label}: {network.hidden_layers} hidden layers, {network.activation}, richness {network.richness:g};"
-            f" {samples.samples} samples of dimension {samples.dimension}; {problem.rule.kind}; "
-            f"{problem.optimiser.steps} steps"
+            f"{self.label}: {layers}, {network.activation}, richness {network.richness:g}; {samples.samples} samples "
+            f"of dimension {samples.dimension}; {problem.rule.kind}; {problem.optimiser.steps} steps"
         )
 
     def target_alignment(self, name: str = "ntk") -> xr.DataArray:
