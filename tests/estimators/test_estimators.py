@@ -1,6 +1,7 @@
 """Estimators: scikit-learn's own checks, direct formulas, PDLT's numbers, and hyperparameters of known data."""
 
 import io
+import math
 import subprocess
 import sys
 
@@ -14,6 +15,7 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
+from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -113,23 +115,43 @@ def test_padding_changes_nothing():
 # Hyperparameters
 
 
+TRUTH = np.array([1.4, 0.5, 0.05])
+"""Variances of weights and biases, and the ridge."""
+
+
+def covariance_of_targets(kernel, x, values):
+    weights, biases, ridge = values
+    network = wf.MLP(1, "relu", weight_variances=weights, bias_variances=biases, train_biases=True)
+    return getattr(StaticKernel(network)(x), kernel) + ridge * np.eye(len(x))
+
+
+def errors_of_logarithms(kernel, x, values, draws, step=1e-4):
+    """Cramer-Rao: F_ij = draws / 2 tr(K^-1 dK/dlog v_i K^-1 dK/dlog v_j), errors sqrt(diag F^-1)."""
+    up, down = (
+        np.array([covariance_of_targets(kernel, x, values * np.exp(sign * shift)) for shift in step * np.eye(3)])
+        for sign in (1, -1)
+    )
+    slopes = np.linalg.solve(covariance_of_targets(kernel, x, values), (up - down) / (2 * step))
+    return np.sqrt(np.diag(np.linalg.inv(draws / 2 * np.einsum("iab,jba->ij", slopes, slopes))))
+
+
 @pytest.mark.parametrize("kernel", ["nngp", "ntk"])
 def test_evidence_finds_the_variances_of_the_prior(kernel):
-    random = np.random.default_rng(3)
+    """Within 4 standard errors: a factor of 1.03 (weights), 1.1 (biases) or 1.03 (ridge) is noticed."""
+    random, draws = np.random.default_rng(3), 2000
     x = random.normal(size=(120, 2))
-    truth = wf.MLP(1, "relu", weight_variances=1.4, bias_variances=0.5, train_biases=True)
-    covariance = getattr(StaticKernel(truth)(x), kernel) + 0.05 * np.eye(len(x))
-    y = np.linalg.cholesky(covariance) @ random.normal(size=(len(x), 6))
+    covariance = covariance_of_targets(kernel, x, TRUTH)
+    y = np.linalg.cholesky(covariance) @ random.normal(size=(len(x), draws))
     start = wf.MLP(1, "relu", weight_variances=4.0, bias_variances=0.05, train_biases=True)
     options = {"network": start, "kernel": kernel, "ridge": 0.5, "restarts": 1, "random_state": 0}
-    before = KernelRegressor(**options).fit(x, y)
     model = KernelRegressor(**options, optimise=True).fit(x, y)
     assert model.network == start
-    assert model.network_.weight_variances == pytest.approx(1.4, rel=0.4)
-    assert model.network_.bias_variances == pytest.approx(0.5, rel=0.5)
-    assert model.ridge_ == pytest.approx(0.05, rel=0.2)
-    assert model.log_evidence_ > before.log_evidence_ + 10
-    assert model.log_evidence_ >= log_evidence(covariance, y)
+    found = np.array([model.network_.weight_variances, model.network_.bias_variances, model.ridge_])
+    errors = errors_of_logarithms(kernel, x, TRUTH, draws)
+    assert np.all(errors < (0.0065, 0.023, 0.0075))
+    assert np.all(np.abs(np.log(found / TRUTH)) < 4 * errors), (found, errors)
+    # Twice the gain over the truth is chi-squared with three degrees of freedom: mean 3, deviation sqrt(6).
+    assert 0 <= model.log_evidence_ - log_evidence(covariance, y) < (3 + 4 * math.sqrt(6)) / 2
     again = clone(model).fit(x, y)
     assert (again.network_, again.ridge_) == (model.network_, model.ridge_)
 
@@ -209,18 +231,30 @@ def test_pickling(estimator):
 
 
 def test_digits():
+    """Outputs of a kernel ridge regression, and as many right labels as the probabilities promise, 492.9 +- 3.5 of 512.
+
+    Within 4 standard errors: deviations of the outputs that are twice too small or too large would be noticed.
+    """
     x, y = load_digits(return_X_y=True)
     x, order = x / 16, np.random.default_rng(0).permutation(len(x))
     train, new = order[:300], order[300:812]
     labels = np.array([f"digit {label}" for label in y])
     model = KernelClassifier().fit(x[train], labels[train])
-    assert model.score(x[new], labels[new]) > 0.95
+    outputs = model.decision_function(x[new])
+    kernel = StaticKernel(model.network_)
+    targets = np.eye(10)[y[train]] - 0.1
+    reference = KernelRidge(alpha=model.ridge_, kernel="precomputed").fit(kernel(x[train]).ntk, targets)
+    np.testing.assert_allclose(outputs, reference.predict(kernel(x[new], x[train]).ntk), atol=1e-9)
+    found = model.predict(x[new])
+    np.testing.assert_array_equal(found, model.classes_[outputs.argmax(axis=1)])
     probabilities = model.predict_proba(x[new])
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, rtol=1e-12)
-    np.testing.assert_array_equal(model.classes_[probabilities.argmax(axis=1)], model.predict(x[new]))
-    chosen = probabilities[np.arange(512), y[new]]
-    assert -np.mean(np.log(chosen + 1e-12)) < 0.2
-    assert model.decision_function(x[new]).shape == (512, 10)
+    mean, scatter = KernelRegressor().fit(x[train], targets).predict(x[new], return_std=True)
+    np.testing.assert_allclose(probabilities, largest(mean / scatter), atol=1e-12)
+    promised = probabilities.max(axis=1)
+    deviation = math.sqrt(np.sum(promised * (1 - promised)))
+    assert deviation < 4
+    assert abs(np.sum(found == labels[new]) - promised.sum()) < 4 * deviation
 
 
 @pytest.mark.parametrize("kernel", ["nngp", "ntk"])
@@ -238,12 +272,14 @@ def test_two_classes(kernel):
 
 
 def test_probability_of_being_the_largest():
+    """Against draws, within 4 standard errors: an error of 0.002 is noticed."""
     means = np.array([[0.3, -0.5, 0.8, 0.1], [0.0, 0.0, 0.0, 0.0], [50.0, 0.0, 49.0, 1.0], [1e9, 0.0, 1e9, -1e9]])
     found = largest(means)
-    draws = np.random.default_rng(0).normal(size=(400_000, 4))
+    draws = np.random.default_rng(0).normal(size=(1_000_000, 4))
     for row, probabilities in zip(means, found, strict=True):
         share = np.bincount((row + draws).argmax(axis=1), minlength=4) / len(draws)
-        np.testing.assert_allclose(probabilities, share, atol=0.004)
+        error = np.sqrt(probabilities * (1 - probabilities) / len(draws))
+        assert np.all(np.abs(probabilities - share) <= 4 * error + 1e-12), (row, probabilities, share)
     np.testing.assert_allclose(found[1], 0.25, rtol=1e-13)
     np.testing.assert_allclose(found[3], [0.5, 0, 0.5, 0], atol=1e-15)
 
