@@ -273,23 +273,25 @@ class Effort:
 
 
 SCHEDULE = {"iterations": 30, "tolerance": 0.0}
-FEW = Effort(
-    wf.InfiniteWidth(1024, 4),
-    wf.AlternatingMonteCarlo(2000, replicas=4, settle=15, **SCHEDULE),
-    {"outputs": 0.035, "feature_kernel": 0.03, "ntk": 0.05},
-)
-MANY = Effort(
-    wf.InfiniteWidth(4096, 4),
-    wf.AlternatingMonteCarlo(4000, replicas=8, settle=10, **SCHEDULE),
-    {"outputs": 0.003, "feature_kernel": 0.003, "gradient_kernel": 0.01, "ntk": 0.005},
-)
-QUICK_PAIRS = [("tanh", 1, "gd", MANY), ("relu", 1, "dfa", MANY)]
+EFFORTS = {
+    "few": Effort(
+        wf.InfiniteWidth(1024, 4),
+        wf.AlternatingMonteCarlo(2000, replicas=4, settle=15, **SCHEDULE),
+        {"outputs": 0.035, "feature_kernel": 0.03, "ntk": 0.05},
+    ),
+    "many": Effort(
+        wf.InfiniteWidth(4096, 4),
+        wf.AlternatingMonteCarlo(4000, replicas=8, settle=10, **SCHEDULE),
+        {"outputs": 0.003, "feature_kernel": 0.003, "gradient_kernel": 0.01, "ntk": 0.005},
+    ),
+}
+QUICK_PAIRS = [("tanh", 1, "gd", "many"), ("relu", 1, "dfa", "many")]
 PAIRS = QUICK_PAIRS + [
-    slow(activation, layers, rule, FEW)
+    slow(activation, layers, rule, "few")
     for activation in ("tanh", "relu")
     for layers in (1, 2, 3)
     for rule in RULES
-    if (activation, layers, rule, MANY) not in QUICK_PAIRS
+    if (activation, layers, rule, "many") not in QUICK_PAIRS
 ]
 
 
@@ -312,13 +314,13 @@ def pair(activation, layers, rule, steps=10):
 @pytest.mark.parametrize(("activation", "layers", "rule", "effort"), PAIRS)
 def test_agrees_with_the_causal_solver(activation, layers, rule, effort):
     """Within 4 standard errors and the bias: many samples notice 1.5% in outputs, 5% in gradient kernels."""
-    problem = pair(activation, layers, rule)
-    causal, data = (wf.solve(problem, theory).data for theory in (effort.causal, effort.alternating))
+    problem, spent = pair(activation, layers, rule), EFFORTS[effort]
+    causal, data = (wf.solve(problem, theory).data for theory in (spent.causal, spent.alternating))
     for name in ("outputs", *KERNELS, "ntk"):
         assert_agrees(data, name, causal[name].values, causal[f"{name}_error"].values, BIAS[activation])
     # Wide error bars would agree with anything; those of outputs are widest where they have hardly begun to grow.
     wider = 2 if rule == "hebb" else 1  # which feeds on itself, errors included
-    for name, most in effort.errors.items():
+    for name, most in spent.errors.items():
         for solution in (data, causal):
             error = np.linalg.norm(solution[f"{name}_error"]) / np.linalg.norm(causal[name])
             assert error < wider * most, name
