@@ -4,6 +4,7 @@ import contextlib
 import importlib
 import inspect
 import json
+import os
 import pickle
 import re
 import subprocess
@@ -166,7 +167,8 @@ def test_errors_are_named_as_users_know_them_and_survive_pickling():
 def test_warnings_are_filtered_by_their_public_name():
     code = "import warnings, widefield as wf; warnings.warn('far off', wf.NotAccurate)"
     command = [sys.executable, "-W", "error::widefield.NotAccurate", "-c", code]
-    stopped = subprocess.run(command, capture_output=True, text=True)
+    source = {"PYTHONPATH": str(Path(wf.__file__).parents[1])}  # the option is read before editable installs are found
+    stopped = subprocess.run(command, capture_output=True, text=True, env=os.environ | source)
     assert "widefield.NotAccurate: far off" in stopped.stderr
     assert stopped.returncode == 1
 
