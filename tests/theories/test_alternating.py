@@ -500,13 +500,11 @@ def test_blocks_equal_plain_products(double, monkeypatch):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"data": wf.Data(X, np.stack([Y, Y], axis=1))}, "network.outputs = 2.*InfiniteWidth"),
-        ({"optimiser": wf.SGD(0.1, 3, temperature=0.2)}, "optimiser.temperature = 0.2.*InfiniteWidth"),
-        ({"optimiser": wf.GradientFlow(t_end=1.0)}, "optimiser = 'gradient-flow'.*use SGD"),
-        ({"network": wf.MLP(2, richness=0.0)}, "network.richness = 0.*use Lazy"),
+        ({"data": wf.Data(X, np.stack([Y, Y], axis=1))}, "network.outputs = 2: it is for at most 1"),
+        ({"optimiser": wf.SGD(0.1, 3, temperature=0.2)}, "optimiser.temperature = 0.2: is not in its equations"),
+        ({"optimiser": wf.GradientFlow(t_end=1.0)}, "optimiser = 'gradient-flow': known are sgd"),
+        ({"network": wf.MLP(2, richness=0.0)}, "network.richness = 0: nothing moves"),
         ({"network": wf.MLP(2, parameterisation="ntk")}, "network.parameterisation = 'ntk'"),
-        ({"record": wf.Record(two_time=True)}, "record.two_time = true"),
-        ({"record": wf.Record(responses=True)}, "record.responses = true"),
     ],
 )
 def test_problems_that_it_cannot_solve_are_refused(change, message):
@@ -521,7 +519,7 @@ def test_unknown_rules_are_refused():
         pass
 
     problem = wf.Problem(wf.MLP(2), wf.Data(X, Y), rule=Mine())
-    with pytest.raises(InvalidInput, match=r"rule = .*Mine.*InfiniteWidth"):
+    with pytest.raises(InvalidInput, match=r"rule = 'my-rule-of-alternating': known are gradient-descent"):
         wf.solve(problem, wf.AlternatingMonteCarlo())
 
 
@@ -551,7 +549,7 @@ def test_bad_settings_are_refused(settings, error, message):
 def test_settings_that_do_not_suit_the_problem_are_refused():
     with pytest.raises(InvalidInput, match=r"samples = 20 must exceed the 24 sources"):
         wf.solve(pair("tanh", 2, "gd"), wf.AlternatingMonteCarlo(20, matched=True))
-    with pytest.raises(InvalidInput, match=r"responses = 'jacobian'.*'relu'.*use 'stein'"):
+    with pytest.raises(InvalidInput, match=r"activation = 'relu': responses = 'jacobian' misses .*use 'stein'"):
         wf.solve(pair("relu", 2, "gd"), wf.AlternatingMonteCarlo(20, responses="jacobian"))
     many = wf.Problem(wf.MLP(2), wf.data.sphere(samples=1000, dimension=3), optimiser=wf.SGD(0.1, 5000))
     with pytest.raises(InvalidInput, match=r"GiB of memory.*fewer steps"):

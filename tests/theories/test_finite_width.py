@@ -234,7 +234,7 @@ def test_settings_that_cannot_work_are_named(arguments, match):
 
 def test_no_network_has_richness_zero(small_problem):
     problem = wf.Problem(wf.MLP(richness=0), small_problem.data)
-    with pytest.raises(InvalidInput, match=r"richness = 0 is the lazy limit, which no finite network reaches"):
+    with pytest.raises(InvalidInput, match=r"richness = 0: is the lazy limit, which no finite network reaches"):
         wf.solve(problem, wf.FiniteWidth(4))
 
 

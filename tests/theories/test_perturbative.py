@@ -140,7 +140,7 @@ def test_where_it_does_not_apply():
     with pytest.warns(NotAccurate, match="richness = 3"):
         wf.solve(problem(2, 3.0), wf.Perturbative())
     for match, change in (
-        ("activation = 'relu' has a kink", {"activation": "relu"}),
+        ("activation = 'relu': it has a kink", {"activation": "relu"}),
         ("momentum = 0.5", {"optimiser": wf.SGD(0.1, 2, momentum=0.5)}),
         ("weight_decay = 0.1", {"optimiser": wf.SGD(0.1, 2, weight_decay=0.1)}),
     ):
@@ -152,5 +152,5 @@ def test_where_it_does_not_apply():
         wf.solve(problem(1, 0.1, activation="tanh"), wf.Perturbative(particles=4))
     asked = problem(1, 0.1)
     asked = wf.Problem(asked.network, asked.data, rule=wf.Hebb(), optimiser=asked.optimiser)
-    with pytest.raises(InvalidInput, match="gradient descent only"):
+    with pytest.raises(InvalidInput, match="rule = 'hebb': known are gradient-descent"):
         wf.solve(asked, wf.Perturbative())

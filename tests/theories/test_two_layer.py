@@ -472,8 +472,6 @@ BAD = {
     "hidden_layers = 2": {"network": wf.MLP(2, "linear")},
     "parameterisation = 'ntk'": {"network": wf.MLP(1, "linear", parameterisation="ntk")},
     "richness = 0": {"network": wf.MLP(1, "linear", richness=0.0)},
-    "record.two_time = true": {"record": wf.Record(two_time=True)},
-    "record.responses = true": {"record": wf.Record(responses=True)},
 }
 
 
@@ -486,12 +484,12 @@ def test_problems_that_it_refuses(match):
 def test_settings_that_it_refuses():
     for match, settings in (
         (
-            "method = 'ode': activation = 'tanh' is not linear",
+            "activation = 'tanh': second moments close for linear networks",
             {"theory": wf.TwoLayer(method="ode"), "activation": "tanh"},
         ),
-        ("method = 'ode': optimiser = 'sgd'", {"theory": wf.TwoLayer(method="ode")}),
+        ("optimiser = 'sgd': second moments are followed along gradient flow", {"theory": wf.TwoLayer(method="ode")}),
         (
-            "method = 'grid': noise",
+            "temperature = 0.1: noise on the weights has to be sampled",
             {"theory": wf.TwoLayer(method="grid"), "optimiser": wf.SGD(0.1, 2, temperature=0.1)},
         ),
         (
