@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -12,6 +11,7 @@ import xarray as xr
 
 from ..base import statistics
 from ..base.errors import InvalidInput
+from ..base.renamed import former
 from ..problem.gradient_flow import GradientFlow
 from ..problem.problem import Problem
 from ..problem.theory import Theory
@@ -65,11 +65,7 @@ class Difference(statistics.Difference):
     first: str
     second: str
 
-    @property
-    def quantity(self) -> str:
-        """Until 0.3, another word for `name`."""
-        warnings.warn("Difference.quantity: write Difference.name", DeprecationWarning, stacklevel=2)
-        return self.name
+    quantity = former("Difference", "quantity", "name")
 
 
 @dataclass(frozen=True)

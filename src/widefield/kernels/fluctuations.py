@@ -12,6 +12,7 @@ from ..activations import Activation
 from ..base import check
 from ..base.arrays import Floats
 from ..base.errors import InvalidInput
+from ..base.statistics import mean_and_error
 from ..gaussian.jacobians import feature_jacobian, slope_jacobian
 from ..gaussian.sample_pairs import Pairs
 from ..problem.network import MLP
@@ -218,9 +219,6 @@ def _responses(
 
 def _accuracy(variances: Float[Floats, "r l q"]) -> float:
     """Largest over layers of the rms standard error of the mean over replicas, relative to the rms of the variances."""
-    replicas = len(variances)
-    if replicas == 1:
-        return 0.0
-    errors = np.sum(np.var(variances, axis=0, ddof=1), axis=-1) / replicas
-    sizes = np.sum(np.mean(variances, axis=0) ** 2, axis=-1)
-    return float(np.sqrt(np.max(errors / np.where(sizes > 0, sizes, 1.0))))
+    mean, error = mean_and_error(variances, alone=0.0)
+    sizes = np.sum(mean**2, axis=-1)
+    return float(np.sqrt(np.max(np.sum(error**2, axis=-1) / np.where(sizes > 0, sizes, 1.0))))

@@ -7,7 +7,6 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -205,7 +204,7 @@ class _Reporter:
         samples = self.problem.samples
         last = outputs[len(outputs) - samples.samples - samples.test_samples :][: samples.samples, None]
         self.done += 1
-        self.session.report(self.done, self.total, float(self.problem.loss.total(last, jnp.asarray(samples.y))))
+        self.session.report(self.done, self.total, float(self.problem.losses(last)["loss"]))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
@@ -16,7 +15,6 @@ from ..base import check
 from ..base.arrays import Floats
 from ..base.describe import put
 from ..base.errors import InvalidInput, NotAccurate
-from ..base.precision import double_precision
 from ..problem.optimisers import SGD
 from ..problem.rules import DirectFeedbackAlignment, FeedbackAlignment, GatedLinear, GradientDescent, Hebb
 from ..problem.scope import RECORDS, Clause, Scope
@@ -225,9 +223,7 @@ def _check_memory(setting: Setting, numbers: int) -> None:
 
 
 def _loss(problem: Problem, outputs: Floats) -> float:
-    with double_precision():
-        targets = jnp.asarray(problem.samples.y)
-        return float(problem.loss.total(jnp.asarray(outputs[: len(targets)]), targets))
+    return float(problem.losses(outputs[: problem.samples.samples])["loss"])
 
 
 def _factors(problem: Problem, found: TwoTime) -> Variables:
