@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, Int, TypeCheckError
 import widefield
 from shape_checks import checked_names, fits, holds_array
 from widefield.activations import get
+from widefield.effective.gradients import Gradients
 from widefield.gaussian.jacobians import feature_jacobian
 from widefield.gaussian.sample_pairs import Pairs
 from widefield.kernels.fluctuations import combined
@@ -22,7 +23,7 @@ from widefield.problem.losses import SquaredError
 from widefield.problem.weight_memory import WeightMemory
 from widefield.proportional.extrapolation import heun_limit
 from widefield.solvers.alternating.triangular import lower_times
-from widefield.solvers.closed.solution import vectors
+from widefield.solvers.closed.solution import for_all_samples
 from widefield.solvers.perturbation.nonlinear import _mean
 from widefield.solvers.two_layer.particles import _matched
 from widefield.theories.fluctuations import _descent
@@ -37,17 +38,13 @@ WRONG = {
     "training": lambda: tangent_kernel([jnp.ones((2, 2)), jnp.ones((2, 3))], [jnp.ones((2, 1, 2, 1))], False),
     "kernels": lambda: combined(np.ones((2, 1, 3, 2, 1, 3)), np.ones((2, 1, 2))),
     "solvers, alternating": lambda: lower_times(jnp.eye(3), jnp.ones((2, 5))),
-    "solvers, closed": lambda: vectors(np.ones((3, 2))),
+    "solvers, closed": lambda: for_all_samples(np.ones((3, 2, 1, 2)), 4),
     "solvers, perturbation": lambda: _mean(jnp.ones((3, 2)), jnp.ones((4, 2))),
     "solvers, two layers": lambda: _matched(jnp.ones((2, 5)), jnp.ones((2, 4))),
     "theories": lambda: _descent(np.ones((2, 3)), np.ones(2), Pairs.within(2), np.ones(4)),
-    "effective, a dataclass": lambda: dataclasses.replace(flow_of_one(), shifts=np.ones((1, 2))),
+    "effective, a dataclass": lambda: Gradients((np.ones((1, 3)),), np.ones(2)),
     "proportional": lambda: heun_limit([np.ones(3), np.ones(4)]),
 }
-
-
-def flow_of_one():
-    return widefield.effective.flow(widefield.MLP(1), np.ones((1, 1)), widths=8)
 
 
 @pytest.mark.parametrize("call", WRONG.values(), ids=WRONG)
