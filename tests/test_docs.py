@@ -15,6 +15,7 @@ from pages import PAGES, ROOT, blocks, commands
 from widefield import cli
 from widefield.activations import table
 from widefield.asking.loading import read_problem
+from widefield.cli.app import app
 
 SMALLER = {"samples = 10": "samples = 3", "steps = 100": "steps = 4", "hidden_layers = 3": "hidden_layers = 1"}
 """What tests change in the problem that `widefield new` writes."""
@@ -30,7 +31,7 @@ RUN = {
     "docs/independent-solvers.md": (0, 1),
     "docs/infinite-width.md": (2, 0),
     "docs/proportional.md": (4, 6),
-    "docs/theories.md": (1, 1),
+    "docs/theories.md": (2, 1),
 }
 """How many Python blocks and commands of every page are run, so that none drops out or comes in unnoticed."""
 
@@ -170,7 +171,7 @@ def test_make_targets_exist():
 
 
 def test_commands_that_are_named_exist():
-    known = {command.name or command.callback.__name__.replace("_", "-") for command in cli.app.app.registered_commands}
+    known = {command.name or command.callback.__name__.replace("_", "-") for command in app.registered_commands}
     named = {name for page in PAGES for name in re.findall(r"`widefield ([\w-]+)", pages.text(page))}
     assert named <= known, named - known
 
