@@ -18,6 +18,8 @@ import jaxtyping
 import matplotlib as mpl
 import pytest
 
+pytest.register_assert_rewrite("problems")  # so that failures in its checks show their values
+
 # Shapes are checked from here on. pytest's option of jaxtyping does not reach the workers of pytest-xdist.
 jaxtyping.install_import_hook("widefield", "shape_checks.checked")
 

@@ -1,4 +1,4 @@
-"""Problems and checks that several tests share."""
+"""Problems, tables and checks that several tests share."""
 
 import math
 
@@ -22,6 +22,27 @@ TASKS = {
     "bins": LinearTask(spectrum=power_law(1.5, 0.5, 1000, bins=7)),
     "coefficients": LinearTask(spectrum=Spectrum([1.0, 0.3], [[1.0, 2.0], [3.0, 4.0]], [1, 5])),
 }
+
+
+INPUTS = np.array([[1.0, 0.3, -0.4], [0.2, -1.1, 0.5], [0.7, 0.6, 0.9]])
+TARGETS = np.array([1.0, -0.5, 0.8])
+"""Three samples in three dimensions, for networks at infinite width."""
+
+REFERENCE_KERNELS = {
+    "feature_kernel": "features",
+    "gradient_kernel": "gradients",
+    "alignment_kernel": "alignment",
+    "pseudo_gradient_kernel": "pseudo",
+}
+"""Names of the package, and of the references."""
+
+LINEAR_DESCENT = [
+    (1, (0.1, 0.4170365770, 0.6803670677, 0.9190910960), 1.3491718952, 1.3491718952),
+    (2, (0.15, 0.5878116092, 0.8734416714, 0.9925125620), 1.7735054146, 1.2326784447),
+    (3, (0.2, 0.7428987141, 0.9700862296, 0.9997750812), 2.1391904826, 1.1574624912),
+    (5, (0.3, 0.9594252977, 0.9999048852, 0.9999999996), 2.7963840095, 1.0856010461),
+]
+"""Linear networks on one sample, K = y = gamma_0 = 1, eta = 0.05: layers, outputs after some steps, last kernels."""
 
 
 def assert_same_data(one, other):

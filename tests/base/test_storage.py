@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import widefield as wf
+from problems import assert_same_data
 from widefield.base import storage
 from widefield.base.errors import FileProblem
 from widefield.theories.recording import from_outcome
@@ -55,13 +56,7 @@ def made_up(outputs=1, fill=None, status="complete", message=""):
 def assert_same(one, other):
     assert one.problem == other.problem
     assert one.theory == other.theory
-    assert set(one.data.variables) == set(other.data.variables)
-    for name, value in one.data.variables.items():
-        again = other.data.variables[name]
-        assert value.dims == again.dims
-        assert value.dtype == again.dtype
-        np.testing.assert_array_equal(value.values, again.values)
-    assert one.data.attrs.items() <= other.data.attrs.items()
+    assert_same_data(one.data, other.data)
 
 
 @settings(max_examples=8)

@@ -63,7 +63,7 @@ def extrapolated(narrow, wide):
 # Every activation through depth
 
 
-def notices(found, vertex, four_point):
+def assert_notices(found, vertex, four_point):
     """Agreement, and error bars that are small: anywhere, and of Var(Ghat_aa) in the last layer."""
     assert found.agrees, str(found)
     assert set(found.summary()["correlator"].values) == {"metric", "vertex", "nlo_metric", "four_point"}
@@ -83,7 +83,7 @@ def test_every_activation_through_depth(activation):
     """Two inputs, eight layers: a vertex that is off by a tenth would show."""
     network, x = critical(activation, 8, TWO)
     found = monte_carlo.check(network, x, 48, draws=19_000, seed=seed(activation, 10))
-    notices(found, vertex=0.075, four_point=0.09)
+    assert_notices(found, vertex=0.075, four_point=0.09)
     assert 4 * found["vertex"].resolution < 0.1
 
 
@@ -91,7 +91,7 @@ def test_every_activation_through_depth(activation):
 def test_weights_of_some_activations(activation):
     network, x = critical(activation, 4, TWO)
     found = monte_carlo.check(network, x, (24, 32, 24), draws=12_000, seed=2, explicit=True)
-    notices(found, vertex=0.07, four_point=0.1)
+    assert_notices(found, vertex=0.07, four_point=0.1)
     assert 4 * found["vertex"].resolution < 0.13
 
 
@@ -101,7 +101,7 @@ def test_every_activation_with_many_networks(activation):
     """Three inputs, twelve layers: a vertex that is off by a twentieth would show."""
     network, x = critical(activation, 12, THREE)
     found = monte_carlo.check(network, x, 96, draws=75_000, seed=seed(activation, 30))
-    notices(found, vertex=0.05, four_point=0.05)
+    assert_notices(found, vertex=0.05, four_point=0.05)
     assert 4 * found["vertex"].resolution < 0.05
 
 
@@ -110,7 +110,7 @@ def test_every_activation_with_many_networks(activation):
 def test_weights_of_every_activation(activation):
     network, x = critical(activation, 6, TWO)
     found = monte_carlo.check(network, x, (40, 40, 48, 40, 40), draws=30_000, seed=4, explicit=True)
-    notices(found, vertex=0.06, four_point=0.07)
+    assert_notices(found, vertex=0.06, four_point=0.07)
     assert 4 * found["vertex"].resolution < 0.09
 
 

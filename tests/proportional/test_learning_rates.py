@@ -75,12 +75,11 @@ def test_transfer_over_depths_with_scaled_branches():
 
 
 def optima_of_networks(network, rates, steps, dimension, seeds, **varied):
-    """Theory and networks, which must agree in loss at every rate that is safe, and in the optimal rate."""
+    """A sweep of networks, and how far at most its optimal rates are from those of the theory, in steps."""
     theory = lr_sweep(network, LinearTask(), rates, steps, **varied)
     networks = simulated_sweep(network, LinearTask(), rates, steps, dimension=dimension, seeds=seeds, **varied)
-    step = rates[1] / rates[0]
-    assert (np.abs(np.log(networks.optimal / theory.optimal)) < 1.5 * math.log(step)).all()
-    return theory, networks
+    apart = np.abs(np.log(networks.optimal / theory.optimal)) / math.log(rates[1] / rates[0])
+    return networks, apart.max()
 
 
 @pytest.mark.slow
@@ -88,7 +87,8 @@ def optima_of_networks(network, rates, steps, dimension, seeds, **varied):
 def test_networks_have_the_same_optima_over_widths(parameterisation):
     rates = np.geomspace(0.02, 0.4, 13)
     network = LinearNetwork(2, 1.0, 4.0, parameterisation)
-    _, networks = optima_of_networks(network, rates, 19, 96, 12, widths=(0.5, 1, 2, 4))
+    networks, apart = optima_of_networks(network, rates, 19, 96, 12, widths=(0.5, 1, 2, 4))
+    assert apart < 1.5
     assert networks.spread < 1.4 if parameterisation == "mean-field" else networks.spread > 2.5
 
 
@@ -96,7 +96,8 @@ def test_networks_have_the_same_optima_over_widths(parameterisation):
 def test_networks_have_the_same_optima_over_depths(branch, scaled, rates):
     network = LinearNetwork(2, 4.0, branch=branch, depth_scaled=scaled)
     depths = (2, 4, 8)
-    _, networks = optima_of_networks(network, np.geomspace(*rates, 14), 14, 32, 6, depths=depths)
+    networks, apart = optima_of_networks(network, np.geomspace(*rates, 14), 14, 32, 6, depths=depths)
+    assert apart < 1.5
     assert networks.spread < 4 if scaled else networks.spread > 50
 
 

@@ -47,7 +47,7 @@ CASES = {
 }
 
 
-def agrees(networks, theory, bias):
+def assert_agrees(networks, theory, bias):
     """Every loss within 4 standard errors plus a relative bias; also that the errors are small enough to matter."""
     for name in ("test_loss", "train_loss"):
         mean, error, expected = (
@@ -62,14 +62,14 @@ def agrees(networks, theory, bias):
 def test_networks_agree(name):
     """Deviations of order 1/D are a few per cent at D = 128; structured data are a mean-field approximation."""
     problem = CASES[name]
-    agrees(simulate(*problem, 25, dimension=128, networks=48), solve(*problem, 25), bias=0.02)
+    assert_agrees(simulate(*problem, 25, dimension=128, networks=48), solve(*problem, 25), bias=0.02)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_larger_networks_agree(name):
     problem = CASES[name]
-    agrees(simulate(*problem, 25, dimension=256, networks=64, seed=1), solve(*problem, 25), bias=0.02)
+    assert_agrees(simulate(*problem, 25, dimension=256, networks=64, seed=1), solve(*problem, 25), bias=0.02)
 
 
 @pytest.mark.slow

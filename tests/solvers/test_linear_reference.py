@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import widefield as wf
+from problems import LINEAR_DESCENT
 from references.linear import relu_gates, sweep
 
 K2 = np.array([[1.0, 0.5], [0.5, 1.0]])
@@ -23,15 +24,7 @@ def close(actual, desired):
     np.testing.assert_allclose(actual, desired, **DIGITS)
 
 
-@pytest.mark.parametrize(
-    ("depth", "f", "last", "first"),
-    [
-        (1, (0.1, 0.4170365770, 0.6803670677, 0.9190910960), 1.3491718952, 1.3491718952),
-        (2, (0.15, 0.5878116092, 0.8734416714, 0.9925125620), 1.7735054146, 1.2326784447),
-        (3, (0.2, 0.7428987141, 0.9700862296, 0.9997750812), 2.1391904826, 1.1574624912),
-        (5, (0.3, 0.9594252977, 0.9999048852, 0.9999999996), 2.7963840095, 1.0856010461),
-    ],
-)
+@pytest.mark.parametrize(("depth", "f", "last", "first"), LINEAR_DESCENT)
 def test_gd_one_point(depth, f, last, first):
     found = sweep([[1.0]], [1.0], depth=depth, **ONE)
     close(found.f[[1, 5, 10, 20], 0], f)

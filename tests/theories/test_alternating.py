@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 
 import widefield as wf
+from problems import INPUTS as X
+from problems import REFERENCE_KERNELS as KERNELS
+from problems import TARGETS as Y
 from references import linear as linear_reference
 from references.particles import deep_single_point
 from widefield.asking import comparison
@@ -20,8 +23,6 @@ from widefield.solvers.alternating.equations import Equations, Surroundings
 from widefield.solvers.alternating.iteration import Iteration
 from widefield.solvers.alternating.noise import Sampling, Sources
 
-X = np.array([[1.0, 0.3, -0.4], [0.2, -1.1, 0.5], [0.7, 0.6, 0.9]])
-Y = np.array([1.0, -0.5, 0.8])
 RULES = {
     "gd": (wf.GradientDescent(), {"rule": "gd"}),
     "fa 0": (wf.FeedbackAlignment(0.0), {"rule": "fa", "rho": 0.0}),
@@ -30,12 +31,6 @@ RULES = {
     "dfa": (wf.DirectFeedbackAlignment(), {"rule": "dfa"}),
     "hebb": (wf.Hebb(), {"rule": "hebb"}),
     "gln": (wf.GatedLinear(), {"rule": "gd"}),  # gates of a linear activation are open
-}
-KERNELS = {
-    "feature_kernel": "features",
-    "gradient_kernel": "gradients",
-    "alignment_kernel": "alignment",
-    "pseudo_gradient_kernel": "pseudo",
 }
 COMMON = {"fresh": False, "damping": 1.0, "replicas": 1}
 EXACT = wf.AlternatingMonteCarlo(120, matched=True, jitter=1e-13, tolerance=1e-9, jacobian_samples=1, **COMMON)

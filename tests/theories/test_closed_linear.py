@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import widefield as wf
+from problems import LINEAR_DESCENT, REFERENCE_KERNELS
 from references.linear import sweep
 from widefield.problem.weight_memory import WeightMemory
 from widefield.solvers.closed.gates import Gates
@@ -99,11 +100,10 @@ def assert_equal_to_reference(problem, theory, atol):
     found, exact = wf.solve(problem, theory).data, reference(problem)
     train = problem.samples.samples
     outputs = exact.f[:, :train]
-    expected = {"outputs": outputs, "feature_kernel": exact.equal_time("features")[:, :, :train, :train]}
-    names = {"gradient_kernel": "gradients", "alignment_kernel": "alignment", "pseudo_gradient_kernel": "pseudo"}
-    for name, theirs in names.items():
-        kernel = exact.equal_time(theirs)
-        expected[name] = kernel[:, :, :train, :, :train]
+    kernels = {name: exact.equal_time(theirs) for name, theirs in REFERENCE_KERNELS.items()}
+    features = kernels.pop("feature_kernel")  # which are the same for all outputs
+    expected = {"outputs": outputs, "feature_kernel": features[:, :, :train, :train]}
+    expected |= {name: kernel[:, :, :train, :, :train] for name, kernel in kernels.items()}
     expected["ntk"] = exact.ntk()[:, :train, :, :train]
     if problem.samples.test_samples:
         expected["test_outputs"] = exact.f[:, train:]
@@ -128,15 +128,7 @@ def assert_same(one, other, atol):
 
 
 @pytest.mark.parametrize("theory", METHODS, ids=["sweep", "fixed-point"])
-@pytest.mark.parametrize(
-    ("layers", "f", "last", "first"),
-    [
-        (1, (0.1, 0.4170365770, 0.6803670677, 0.9190910960), 1.3491718952, 1.3491718952),
-        (2, (0.15, 0.5878116092, 0.8734416714, 0.9925125620), 1.7735054146, 1.2326784447),
-        (3, (0.2, 0.7428987141, 0.9700862296, 0.9997750812), 2.1391904826, 1.1574624912),
-        (5, (0.3, 0.9594252977, 0.9999048852, 0.9999999996), 2.7963840095, 1.0856010461),
-    ],
-)
+@pytest.mark.parametrize(("layers", "f", "last", "first"), LINEAR_DESCENT)
 def test_gradient_descent_on_one_sample(theory, layers, f, last, first):
     found = wf.solve(given(ONE, [1.0], layers, "gd", 20), theory).data.squeeze()
     np.testing.assert_allclose(found["outputs"][[1, 5, 10, 20]], f, **DIGITS)

@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 
 import widefield as wf
+from problems import INPUTS as X
+from problems import REFERENCE_KERNELS
+from problems import TARGETS as Y
 from references import linear as linear_reference
 from references import particles as particle_reference
 
@@ -26,8 +29,6 @@ def solved(
 
 
 SHARP = wf.InfiniteWidth(particles=256, replicas=2, rank_tolerance=1e-7)
-X = np.array([[1.0, 0.3, -0.4], [0.2, -1.1, 0.5], [0.7, 0.6, 0.9]])
-Y = np.array([1.0, -0.5, 0.8])
 
 # Everything that the optimiser and the network can do, as options of the problem and of the independent solver.
 VARIANTS = {
@@ -137,12 +138,7 @@ def test_linear_networks_equal_the_closed_equations(name):
     chosen = data["step"].values
     close = {"rtol": 0, "atol": 2e-8}
     np.testing.assert_allclose(data.outputs.values[:, :, 0], expected.f[chosen], **close)
-    for ours, theirs in {
-        "feature_kernel": "features",
-        "gradient_kernel": "gradients",
-        "alignment_kernel": "alignment",
-        "pseudo_gradient_kernel": "pseudo",
-    }.items():
+    for ours, theirs in REFERENCE_KERNELS.items():
         np.testing.assert_allclose(data[ours].values, expected.equal_time(theirs)[chosen], **close, err_msg=ours)
         assert float(data[f"{ours}_error"].max()) < 1e-10, ours
     np.testing.assert_allclose(data.ntk.values, expected.ntk()[chosen], **close)
@@ -162,7 +158,7 @@ def test_several_outputs_of_a_linear_network():
     np.testing.assert_allclose(data.gradient_kernel.values, expected.equal_time("gradients")[::3], rtol=0, atol=2e-8)
 
 
-def within(trajectory, name, index, expected, slack):
+def assert_within(trajectory, name, index, expected, slack):
     """At 4 standard errors of the solution plus that of the oracle."""
     value = trajectory[name].values[index]
     error = trajectory[f"{name}_error"].values[index]
@@ -185,14 +181,9 @@ def test_two_hidden_tanh_layers_against_quadrature(rule):
     )
     theory = wf.InfiniteWidth(particles=4096, replicas=8)
     data = solved(DEEP[rule], layers=2, activation="tanh", richness=1.5, rate=0.1, steps=3, theory=theory)
-    within(data, "outputs", np.s_[1:, 0, 0], expected["f"][1:], 1e-4)
-    for ours, theirs in {
-        "feature_kernel": "features",
-        "gradient_kernel": "gradients",
-        "alignment_kernel": "alignment",
-        "pseudo_gradient_kernel": "pseudo",
-    }.items():
-        within(data, ours, np.s_[3, :, 0, 0], [kernel[3, 3] for kernel in expected[theirs]], 1e-4)
+    assert_within(data, "outputs", np.s_[1:, 0, 0], expected["f"][1:], 1e-4)
+    for ours, theirs in REFERENCE_KERNELS.items():
+        assert_within(data, ours, np.s_[3, :, 0, 0], [kernel[3, 3] for kernel in expected[theirs]], 1e-4)
         assert float(data[f"{ours}_error"].max()) < 3e-3, ours
 
 
@@ -200,9 +191,9 @@ def test_large_steps_with_two_hidden_tanh_layers():
     """gamma_0 = 1.5, eta = 0.3, K = y = 1, converged values of the same quadrature."""
     theory = wf.InfiniteWidth(particles=4096, replicas=8)
     data = solved(layers=2, activation="tanh", richness=1.5, rate=0.3, steps=3, theory=theory)
-    within(data, "outputs", np.s_[1:, 0, 0], [0.21163349, 0.35121154, 0.46689408], 1e-5)
-    within(data, "feature_kernel", np.s_[3, :, 0, 0], [0.4768767, 0.4052079], 1e-5)
-    within(data, "gradient_kernel", np.s_[3, :, 0, 0], [0.0623358, 0.3127570], 1e-5)
+    assert_within(data, "outputs", np.s_[1:, 0, 0], [0.21163349, 0.35121154, 0.46689408], 1e-5)
+    assert_within(data, "feature_kernel", np.s_[3, :, 0, 0], [0.4768767, 0.4052079], 1e-5)
+    assert_within(data, "gradient_kernel", np.s_[3, :, 0, 0], [0.0623358, 0.3127570], 1e-5)
     assert float(data.outputs_error.max()) < 3e-4
 
 
@@ -210,9 +201,9 @@ def test_one_hidden_tanh_layer():
     """Converged trapezoidal values for P = 1, K = y = 1, gamma_0 = 2, eta = 0.1."""
     theory = wf.InfiniteWidth(particles=4096, replicas=8)
     data = solved(layers=1, activation="tanh", richness=2.0, rate=0.1, steps=10, theory=theory)
-    within(data, "outputs", np.s_[[1, 5, 10], 0, 0], [0.084770378525, 0.335843561408, 0.550863837313], 1e-6)
-    within(data, "feature_kernel", np.s_[[0, 10], 0, 0, 0], [0.3942944906, 0.602479078446], 1e-6)
-    within(data, "gradient_kernel", np.s_[[0, 10], 0, 0, 0], [0.4644028952, 0.171835868362], 1e-6)
+    assert_within(data, "outputs", np.s_[[1, 5, 10], 0, 0], [0.084770378525, 0.335843561408, 0.550863837313], 1e-6)
+    assert_within(data, "feature_kernel", np.s_[[0, 10], 0, 0, 0], [0.3942944906, 0.602479078446], 1e-6)
+    assert_within(data, "gradient_kernel", np.s_[[0, 10], 0, 0, 0], [0.4644028952, 0.171835868362], 1e-6)
 
 
 def test_one_hidden_relu_layer_on_two_points():
@@ -224,9 +215,9 @@ def test_one_hidden_relu_layer_on_two_points():
         data = solved(
             rule, layers=1, kernel=PAIR, y=(1, -1), activation="relu", richness=1.5, rate=0.1, steps=6, theory=theory
         )
-        within(data, "outputs", np.s_[1:, :, 0], expected.f[1:], 1e-6)
-        within(data, "feature_kernel", np.s_[6, 0], expected.features[6], 1e-6)
-        within(data, "gradient_kernel", np.s_[6, 0], expected.gradients[6], 1e-6)
+        assert_within(data, "outputs", np.s_[1:, :, 0], expected.f[1:], 1e-6)
+        assert_within(data, "feature_kernel", np.s_[6, 0], expected.features[6], 1e-6)
+        assert_within(data, "gradient_kernel", np.s_[6, 0], expected.gradients[6], 1e-6)
 
 
 def test_gated_linear_network():
@@ -235,9 +226,11 @@ def test_gated_linear_network():
     data = solved(
         wf.GatedLinear(), layers=2, kernel=PAIR, y=(1.0, -1.0), rate=0.1, steps=10, activation="relu", theory=theory
     )
-    within(data, "outputs", np.s_[[1, 2, 5, 10], 0, 0], [0.0583333333, 0.1154309082, 0.3100816076, 0.7260164140], 1e-6)
-    within(data, "feature_kernel", np.s_[10, 1, 0], [0.8079025706, -0.1318288021], 1e-6)
-    within(data, "gradient_kernel", np.s_[10, 0, 0], [1.1528084821, 0.5571272456], 1e-6)
+    assert_within(
+        data, "outputs", np.s_[[1, 2, 5, 10], 0, 0], [0.0583333333, 0.1154309082, 0.3100816076, 0.7260164140], 1e-6
+    )
+    assert_within(data, "feature_kernel", np.s_[10, 1, 0], [0.8079025706, -0.1318288021], 1e-6)
+    assert_within(data, "gradient_kernel", np.s_[10, 0, 0], [1.1528084821, 0.5571272456], 1e-6)
 
 
 def test_small_richness_is_the_kernel_regime():

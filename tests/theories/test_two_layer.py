@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import widefield as wf
+from problems import REFERENCE_KERNELS as KERNELS
 from references import linear as linear_reference
 from references import particles as particle_reference
 from widefield import two_layer
@@ -16,12 +17,6 @@ GD, DFA, HEBB, GLN = wf.GradientDescent(), wf.DirectFeedbackAlignment(), wf.Hebb
 K1, K2 = np.ones((1, 1)), np.array([[1.0, 0.5], [0.5, 1.2]])
 K3 = np.array([[1.0, 0.5, 0.2], [0.5, 1.2, -0.3], [0.2, -0.3, 0.9]])
 Y2 = np.array([1.0, -0.6])
-KERNELS = {
-    "feature_kernel": "features",
-    "gradient_kernel": "gradients",
-    "alignment_kernel": "alignment",
-    "pseudo_gradient_kernel": "pseudo",
-}
 RULES = {
     "gradient descent": (GD, {"rule": "gd"}),
     "feedback alignment": (wf.FeedbackAlignment(0.5), {"rule": "fa", "rho": 0.5}),

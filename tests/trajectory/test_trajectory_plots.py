@@ -46,6 +46,7 @@ def test_kernel_map_sorts_samples_by_target(trajectory):
 
 def test_density_integrates_to_one(trajectory):
     axes = plots.preactivation_density(trajectory, 2)
+    assert len(axes.patches) > 0
     for patch in axes.patches:
         x, y = patch.get_xy().T
         area = np.abs(np.sum((x[1:] - x[:-1]) * (y[1:] + y[:-1]) / 2))
