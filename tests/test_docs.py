@@ -122,7 +122,7 @@ def test_the_theory_of_readme_is_its_network_without_richness(folder, small_prob
     names = {"wf": wf, "np": np, "dataclass": dataclass}
     pages.run(pages.block_with("README.md", "class OneNetwork"), names, "README.md")
     theory = names["OneNetwork"](16)
-    with pytest.raises(wf.InvalidInput, match="record.kernels = true"):
+    with pytest.raises(wf.InvalidInput, match=r"record\.kernels = true"):
         wf.solve(small_problem, theory)
     problem = replace(small_problem, record=wf.Record(kernels=False))
     answer = wf.solve(problem, theory).data
