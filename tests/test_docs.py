@@ -3,7 +3,7 @@
 import ast
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -21,7 +21,7 @@ SMALLER = {"samples = 10": "samples = 3", "steps = 100": "steps = 4", "hidden_la
 """What tests change in the problem that `widefield new` writes."""
 
 RUN = {
-    "README.md": (6, 9),
+    "README.md": (7, 9),
     "CONTRIBUTING.md": (0, 0),
     "docs/architecture.md": (0, 0),
     "docs/conventions.md": (0, 0),
@@ -116,15 +116,24 @@ def test_the_activation_of_readme_has_the_right_kernel(folder):
     np.testing.assert_allclose(found, K / ((1 + k11) * (1 + k22) - K**2) ** 1.5, rtol=1e-10)
 
 
-def test_the_theory_of_readme_tends_to_the_lazy_limit(folder, small_problem):
+def test_the_theory_of_readme_is_its_network_without_richness(folder, small_problem):
+    """A real network with the same weights tends to it as the first power of the richness; one with others does not."""
     del folder
-    names = {"wf": wf, "np": np, "dataclass": dataclass, "problem": small_problem}
+    names = {"wf": wf, "np": np, "dataclass": dataclass}
     pages.run(pages.block_with("README.md", "class OneNetwork"), names, "README.md")
-    lazy = wf.solve(small_problem, wf.Lazy()).data.outputs
-    answers = [wf.solve(small_problem, names["OneNetwork"](width)).data.outputs for width in (16, 1024)]
-    narrow, wide = (float(np.sqrt(((outputs - lazy) ** 2).mean())) for outputs in answers)
-    assert wide < 0.05 * float(np.sqrt((lazy**2).mean()))
-    assert wide < 0.5 * narrow
+    theory = names["OneNetwork"](16)
+    with pytest.raises(wf.InvalidInput, match=r"record\.kernels = true"):
+        wf.solve(small_problem, theory)
+    problem = replace(small_problem, record=wf.Record(kernels=False))
+    answer = wf.solve(problem, theory).data
+
+    def distances(richness, seed):
+        asked = replace(problem, network=replace(problem.network, richness=richness))
+        real = wf.solve(asked, wf.FiniteWidth(16, first_seed=seed)).data.isel(seed=0)
+        return np.array([float(abs(real[name] - answer[name]).max()) for name in ("outputs", "test_outputs")])
+
+    np.testing.assert_allclose(distances(0.01, 0) / distances(0.005, 0), 2, rtol=0.05)
+    assert (distances(0.005, 1) > 100 * distances(0.005, 0)).all()
 
 
 @pytest.mark.parametrize("page", PAGES)
