@@ -154,7 +154,7 @@ def test_long_runs_and_gradient_flow():
     long = LinearProblem(NETWORK, TASK, wf.SGD(0.001, 600))
     found = wf.solve(long, ProportionalLimit(tolerance=1e-4, records=5))
     assert_same_data(solve_long(NETWORK, TASK, 0.001, 600, tolerance=1e-4, times=5).data, found.data)
-    flow = wf.solve(LinearProblem(NETWORK, TASK, wf.GradientFlow(0.5, intervals=5)))
+    flow = wf.solve(LinearProblem(NETWORK, TASK, wf.GradientFlow(0.5, steps=5)))
     assert_same_data(gradient_flow(NETWORK, TASK, 0.5, times=5).data, flow.data)
     with pytest.raises(InvalidInput, match="one learning rate"):
         wf.solve(LinearProblem(NETWORK, TASK, wf.SGD((0.1, 0.2), 2)), ProportionalLimit(tolerance=1e-4))
@@ -249,7 +249,7 @@ def test_solve_and_show(tmp_path, monkeypatch, capsys):
     assert figure.read_bytes()[:4] == b"\x89PNG"
     networks = tmp_path / "networks.nc"
     problem.write_text(TEXT.replace("width = 1.0", "width = 0.02").replace("samples = 2.0", "samples = 0.01"))
-    options = ("--theory", "proportional-networks", "--seeds", 3, "--first-seed", 2)
+    options = ("--theory", "proportional-networks", "--seeds", 3, "--seed", 2)
     code = run(monkeypatch, "solve", problem, *options, "-o", networks, "-q")
     trained = Dynamics.load(networks)
     assert code == (trained.status == "diverged")

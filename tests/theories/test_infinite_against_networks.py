@@ -36,7 +36,7 @@ def trained(problem, width):
 @cache
 def replicas(problem, particles, count):
     """Independent solutions at infinite width, which are kept apart."""
-    return [wf.solve(problem, wf.InfiniteWidth(particles, 1, first_seed=k)).data for k in range(count)]
+    return [wf.solve(problem, wf.InfiniteWidth(particles, 1, seed=k)).data for k in range(count)]
 
 
 def numbers(data):
@@ -140,7 +140,7 @@ CASES |= {
         "train_biases": True,
         "weight_variances": (1.2, 0.8, 1.0),
     },
-    "gradient flow": {"optimiser": wf.GradientFlow(t_end=1.2, intervals=3), "every": 1},
+    "gradient flow": {"optimiser": wf.GradientFlow(t_end=1.2, steps=3), "every": 1},
 }
 QUICK = ("gradient descent, L = 2",)
 
