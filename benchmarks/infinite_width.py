@@ -165,16 +165,16 @@ def flow_against_steps() -> None:
     base = dataclasses.replace(default_problem(), network=wf.MLP(hidden_layers=3, activation="linear"))
     record = wf.Record(every=1, neurons=0, kernels=False)
     one = wf.InfiniteWidth(particles=512, replicas=1)
-    problem = dataclasses.replace(base, optimiser=wf.GradientFlow(t_end=1.0, intervals=5, accuracy=1e-6), record=record)
+    problem = dataclasses.replace(base, optimiser=wf.GradientFlow(t_end=1.0, steps=5, tolerance=1e-6), record=record)
     exact = wf.solve(problem, one, progress=False).mean("outputs").values
     table = Table(title="gradient flow of a linear network (P = 10, L = 3) to time 1: seconds, error of the outputs")
     for column in ("", "seconds", "error"):
         table.add_column(column, justify="right")
-    for accuracy in (1e-2, 1e-3, 1e-4):
-        flow = dataclasses.replace(problem, optimiser=wf.GradientFlow(t_end=1.0, intervals=5, accuracy=accuracy))
+    for tolerance in (1e-2, 1e-3, 1e-4):
+        flow = dataclasses.replace(problem, optimiser=wf.GradientFlow(t_end=1.0, steps=5, tolerance=tolerance))
         answer, seconds = timed(flow, one)
         error = distance(answer.mean("outputs").values, exact)
-        table.add_row(f"GradientFlow, accuracy {accuracy:g}", f"{seconds:.2f}", f"{error:.1e}")
+        table.add_row(f"GradientFlow, tolerance {tolerance:g}", f"{seconds:.2f}", f"{error:.1e}")
     for steps in (100, 400, 1600):
         record = wf.Record(every=steps // 5, neurons=0, kernels=False)
         euler = dataclasses.replace(base, optimiser=wf.SGD(1.0 / steps, steps), record=record)

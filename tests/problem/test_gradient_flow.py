@@ -29,10 +29,10 @@ SHARP = wf.InfiniteWidth(particles=64, replicas=1, rank_tolerance=1e-6)
 
 
 def test_one_hidden_linear_layer_follows_its_differential_equation():
-    """df/dt = 2 sqrt(1 + gamma_0^2 f^2) (1 - f) for one point (BP22 App. F); the error follows the accuracy."""
+    """df/dt = 2 sqrt(1 + gamma_0^2 f^2) (1 - f) for one point (BP22 App. F); the error follows the tolerance."""
     errors = []
-    for accuracy in (1e-3, 1e-5):
-        data = wf.solve(problem(t_end=2.0, intervals=10, accuracy=accuracy), SHARP).data
+    for tolerance in (1e-3, 1e-5):
+        data = wf.solve(problem(t_end=2.0, steps=10, tolerance=tolerance), SHARP).data
         exact = solve_ivp(
             lambda t, f: 2 * np.sqrt(1 + 4 * f * f) * (1 - f), (0, 2), [0.0], rtol=1e-11, atol=1e-12, t_eval=data.time
         )
@@ -47,13 +47,13 @@ def test_three_hidden_linear_layers_are_the_limit_of_small_steps():
     steps = [linear_reference.sweep(kernel, y, depth=3, gamma0=1.5, eta=1 / n, steps=n).f[-1] for n in (20, 40, 80)]
     first = 2 * np.array(steps[1:]) - np.array(steps[:-1])
     limit = (4 * first[1] - first[0]) / 3
-    flow = problem(3, 1.5, kernel=kernel, y=y, t_end=1.0, intervals=4, accuracy=1e-5)
+    flow = problem(3, 1.5, kernel=kernel, y=y, t_end=1.0, steps=4, tolerance=1e-5)
     data = wf.solve(flow, dataclasses.replace(SHARP, particles=256)).data
     np.testing.assert_allclose(data.outputs.values[-1, :, 0], limit, rtol=0, atol=5e-5)
 
 
 def test_a_real_network_with_decay_follows_an_independent_integrator(double):
-    flow = wf.GradientFlow(t_end=1.5, intervals=3, accuracy=1e-6, weight_decay=0.3)
+    flow = wf.GradientFlow(t_end=1.5, steps=3, tolerance=1e-6, weight_decay=0.3)
     given = dataclasses.replace(
         problem(2, 1.2, "tanh", kernel=((1.0, 0.4), (0.4, 1.0)), y=(1.0, -1.0), t_end=1.0), optimiser=flow
     )
@@ -89,7 +89,7 @@ def test_a_real_network_with_decay_follows_an_independent_integrator(double):
 
 
 def test_a_flow_survives_a_file_and_its_times_are_those_asked_for():
-    flow = problem(t_end=2.0, intervals=8)
+    flow = problem(t_end=2.0, steps=8)
     assert wf.Problem.from_toml(flow.to_toml()) == flow
     np.testing.assert_allclose(wf.solve(flow, wf.FiniteWidth(3)).data.time, np.linspace(0, 2, 9))
 
@@ -98,8 +98,8 @@ def test_a_flow_survives_a_file_and_its_times_are_those_asked_for():
     ("change", "message"),
     [
         ({"t_end": 0.0}, "t_end = 0.0 must be > 0"),
-        ({"intervals": 0}, "intervals = 0 must be a whole number of at least 1"),
-        ({"accuracy": 0.0}, "accuracy = 0.0 must be"),
+        ({"steps": 0}, "steps = 0 must be a whole number of at least 1"),
+        ({"tolerance": 0.0}, "tolerance = 0.0 must be"),
         ({"weight_decay": -1.0}, "weight_decay = -1.0 must be"),
     ],
 )
@@ -109,7 +109,7 @@ def test_flows_that_cannot_work(change, message):
 
 
 def test_resuming_a_flow_gives_the_same_bits(tmp_path):
-    flow = problem(2, 1.5, "tanh", t_end=2.0, intervals=6)
+    flow = problem(2, 1.5, "tanh", t_end=2.0, steps=6)
     theory = wf.InfiniteWidth(particles=64, replicas=2)
     whole = wf.solve(flow, theory)
     path = tmp_path / "run.checkpoint"

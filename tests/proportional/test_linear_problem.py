@@ -154,7 +154,7 @@ def test_long_runs_and_gradient_flow():
     long = LinearProblem(NETWORK, TASK, wf.SGD(0.001, 600))
     found = wf.solve(long, ProportionalLimit(tolerance=1e-4, records=5))
     assert_same_data(solve_long(NETWORK, TASK, 0.001, 600, tolerance=1e-4, times=5).data, found.data)
-    flow = wf.solve(LinearProblem(NETWORK, TASK, wf.GradientFlow(0.5, intervals=5)))
+    flow = wf.solve(LinearProblem(NETWORK, TASK, wf.GradientFlow(0.5, steps=5)))
     assert_same_data(gradient_flow(NETWORK, TASK, 0.5, times=5).data, flow.data)
     with pytest.raises(InvalidInput, match="one learning rate"):
         wf.solve(LinearProblem(NETWORK, TASK, wf.SGD((0.1, 0.2), 2)), ProportionalLimit(tolerance=1e-4))

@@ -71,7 +71,7 @@ def test_linear_networks(layers):
 
 def test_exact_for_one_hidden_layer():
     """There W and W^T never meet, and for gradient flow both forms of the output agree."""
-    flow = wf.GradientFlow(t_end=1.5, intervals=3, accuracy=1e-6)
+    flow = wf.GradientFlow(t_end=1.5, steps=3, tolerance=1e-6)
     asked = problem(1, 2.0, optimiser=flow)
     found = wf.solve(asked, wf.GradientIndependence(64, 1)).data
     exact = wf.solve(asked, wf.InfiniteWidth(64, 1)).data

@@ -140,7 +140,7 @@ CASES |= {
         "train_biases": True,
         "weight_variances": (1.2, 0.8, 1.0),
     },
-    "gradient flow": {"optimiser": wf.GradientFlow(t_end=1.2, intervals=3), "every": 1},
+    "gradient flow": {"optimiser": wf.GradientFlow(t_end=1.2, steps=3), "every": 1},
 }
 QUICK = ("gradient descent, L = 2",)
 

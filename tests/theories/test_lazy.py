@@ -99,7 +99,7 @@ def test_training_of_the_linear_model(loss, optimiser, double):
 
 @pytest.mark.parametrize("loss", [wf.SquaredError(), wf.Logistic(reduction="mean")], ids=lambda loss: loss.kind)
 def test_gradient_flow(loss):
-    answer = lazy(loss=loss, optimiser=wf.GradientFlow(t_end=4.0, intervals=6), record=wf.Record(every=1, neurons=0))
+    answer = lazy(loss=loss, optimiser=wf.GradientFlow(t_end=4.0, steps=6), record=wf.Record(every=1, neurons=0))
     K, _ = kernels_of(answer.problem)
     y, times = answer.problem.samples.y[:, 0], answer.data.time.values
 
@@ -115,7 +115,7 @@ def test_gradient_flow(loss):
 @pytest.mark.parametrize("flow", [False, True])
 def test_ensemble_of_random_initial_outputs(flow):
     """Mean, deviation and expected loss over networks that begin with outputs N(0, nngp / gamma^2)."""
-    optimiser = wf.GradientFlow(t_end=2.0, intervals=4) if flow else wf.SGD(0.2, 10)
+    optimiser = wf.GradientFlow(t_end=2.0, steps=4) if flow else wf.SGD(0.2, 10)
     record = wf.Record(every=optimiser.steps, neurons=0)
     answer = lazy(optimiser=optimiser, record=record, parameterisation="ntk", centred=False, richness=2.0)
     nngp = kernels_of(answer.problem)[1] / 4

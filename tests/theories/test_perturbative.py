@@ -64,7 +64,7 @@ CASES = {
     "two outputs": {"y": np.array([[1.0, 0.3], [-0.6, 0.8]])},
     "minibatches": {"optimiser": wf.SGD(0.1, 8, batch_size=1)},
     "another loss": {"y": [1.0, -1.0], "loss": wf.Logistic()},
-    "gradient flow": {"optimiser": wf.GradientFlow(t_end=0.6, intervals=2, accuracy=1e-6), "every": 1},
+    "gradient flow": {"optimiser": wf.GradientFlow(t_end=0.6, steps=2, tolerance=1e-6), "every": 1},
 }
 
 

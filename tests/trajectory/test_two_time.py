@@ -147,7 +147,7 @@ def test_one_hidden_layer_on_a_grid():
 
 
 def test_moments_are_followed_at_equal_times_only():
-    flow = dataclasses.replace(problem(1), optimiser=wf.GradientFlow(0.3, intervals=6))
+    flow = dataclasses.replace(problem(1), optimiser=wf.GradientFlow(0.3, steps=6))
     assert wf.solve(flow, wf.TwoLayer(64, 1)).data.attrs["method"] != "ode"
     with pytest.raises(wf.NotInScope, match=r"record.two_time = true: second moments .* use method = 'auto'"):
         wf.solve(flow, wf.TwoLayer(method="ode"))

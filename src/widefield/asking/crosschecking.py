@@ -178,7 +178,7 @@ def systematic(answer: Trajectory) -> float:
     theory, attributes = answer.theory, answer.data.attrs
     slack = float(attributes.get("uncertainty_of_gates", 0.0)) + _ROUNDING
     if isinstance(answer.problem.optimiser, GradientFlow):
-        slack += answer.problem.optimiser.accuracy
+        slack += answer.problem.optimiser.tolerance
     if isinstance(theory, InfiniteWidth):
         slack += theory.rank_tolerance
     if isinstance(theory, ClosedLinear) and theory.method == "fixed-point":

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ..base import check
 from ..base.describe import put
+from ..base.renamed import renamed
 from ..matrices.substrate import State
 from .optimisers import Gradient, Optimiser, Values
 
@@ -44,35 +45,31 @@ class _Climb(eqx.Module):
     loss: Float[Array, ""]
 
 
+@renamed(intervals="steps", accuracy="tolerance")
 @dataclass(frozen=True)
 class GradientFlow(Optimiser, kind="gradient-flow"):
-    """dW/dt = G - lambda W from time 0 to `t_end`, in steps that adapt to how fast the weights turn.
+    """dW/dt = G - lambda W from time 0 to `t_end`, by a method that adapts to how fast the weights turn.
 
-    Records refer to the ends of `intervals` equal intervals, which take the place of steps.
+    The time is divided into `steps` equal intervals, at whose ends records are taken.
 
     Args:
         t_end: how long to train; discrete steps of rate eta take the time eta each.
-        intervals: number of intervals that the time is divided into.
-        accuracy: error allowed in a step, relative to the way that every array of weights has gone so far.
+        steps: number of intervals that the time is divided into.
+        tolerance: error allowed each time the weights move, relative to the way that every array has gone so far.
         weight_decay: lambda.
     """
 
     t_end: float
-    intervals: int = 100
-    accuracy: float = 1e-3
+    steps: int = 100
+    tolerance: float = 1e-3
     weight_decay: float = 0.0
 
     def __post_init__(self) -> None:
         """Check and normalise every field."""
         put(self, t_end=check.number("t_end", self.t_end, above=0.0))
-        put(self, intervals=check.integer("intervals", self.intervals, least=1))
-        put(self, accuracy=check.number("accuracy", self.accuracy, least=1e-12, most=1.0))
+        put(self, steps=check.integer("steps", self.steps, least=1))
+        put(self, tolerance=check.number("tolerance", self.tolerance, least=1e-12, most=1.0))
         put(self, weight_decay=check.number("weight_decay", self.weight_decay, least=0.0))
-
-    @property
-    def steps(self) -> int:  # type: ignore[override]
-        """Intervals, as far as records are concerned."""
-        return self.intervals
 
     @property
     def copies(self) -> int:
@@ -81,12 +78,12 @@ class GradientFlow(Optimiser, kind="gradient-flow"):
 
     def rates(self) -> NDArray[np.float64]:
         """Lengths of the intervals."""
-        return np.full(self.intervals, self.t_end / self.intervals)
+        return np.full(self.steps, self.t_end / self.steps)
 
     def rest(self, values: Values) -> Pace:
         """Try a whole interval first."""
         nothing = {name: jnp.zeros((), jax.tree.leaves(value)[0].dtype) for name, value in values.items()}
-        return Pace(jnp.full((), self.t_end / self.intervals, next(iter(nothing.values())).dtype), nothing)
+        return Pace(jnp.full((), self.t_end / self.steps, next(iter(nothing.values())).dtype), nothing)
 
     def step(self, gradient: Gradient, state: State, rate: Float[Array, ""]) -> tuple[State, Float[Array, ""]]:
         """Integrate over one interval."""
@@ -112,7 +109,7 @@ class GradientFlow(Optimiser, kind="gradient-flow"):
         moved = _norms(jax.tree.map(lambda slope: size * slope[0], climb.slopes))
         way = {name: climb.pace.travelled[name] + moved[name] for name in moved}
         # Arrays that stand still have no error either.
-        ratios = [error[name] / (self.accuracy * jnp.maximum(way[name], _tiny(way[name]))) for name in error]
+        ratios = [error[name] / (self.tolerance * jnp.maximum(way[name], _tiny(way[name]))) for name in error]
         worst = jnp.max(jnp.stack(ratios))
         good = worst <= 1
         factor = jnp.where(jnp.isfinite(worst), jnp.clip(0.9 * jnp.maximum(worst, 1e-6) ** (-1 / 3), 0.2, 5.0), 0.2)
