@@ -89,7 +89,7 @@ def cases() -> list[Case]:
 
     closed, many = wf.ClosedLinear(), (2, 4, 8)
     tanh = linear(wf.GradientDescent(), "tanh")
-    single = wf.AlternatingMonteCarlo(samples=1000, iterations=5, replicas=1, tolerance=1e-30)
+    single = wf.AlternatingMonteCarlo(particles=1000, iterations=5, replicas=1, tolerance=1e-30)
     return [
         Case(
             "closed, one pass, GD",

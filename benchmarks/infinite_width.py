@@ -96,7 +96,8 @@ def against_alternating(reference: Reference, iterations: int) -> None:
         table.add_column(column, justify="right")
     with jax.enable_x64(True):
         start = wf.kernels.StaticKernel(problem.network, problem.rule).layers(problem.samples.x)
-        sampling, iteration = Sampling(samples=1000, jacobian_samples=32), Iteration(iterations=iterations, settle=12)
+        sampling = Sampling(particles=1000, jacobian_particles=32)
+        iteration = Iteration(iterations=iterations, settle=12)
         solution = alternate(Equations.of(problem), start, sampling, iteration)
     theirs = solution.seconds_per_iteration * iterations
     phi = distance(solution.at(solution.order.features[2], steps, steps), reference.features)
@@ -199,7 +200,8 @@ def digits(samples: int, particles: int, replicas: int, rank_tolerance: float, s
     ranks = answer.data["rank"].values[-1].round().astype(int).tolist()
     loss = f"{answer.data.loss.values[0]:.3g} to {answer.data.loss.values[-1]:.3g}"
     print(f"{samples} digits, S = {particles}, {replicas} replicas, tolerance {rank_tolerance:g}, T = {steps}:")
-    print(f"  {seconds:.0f} s with compilation, largest error bar {answer.data.attrs['accuracy']:.2%}, {peak:.1f} GiB")
+    error = answer.data.attrs["relative_error"]
+    print(f"  {seconds:.0f} s with compilation, largest error bar {error:.2%}, {peak:.1f} GiB")
     print(f"  ranks {ranks}, loss {loss}", flush=True)
 
 

@@ -56,7 +56,7 @@ def test_an_answer_that_is_wrong_is_noticed():
 def test_standard_errors_count_four_times():
     asked = dataclasses.replace(problem("tanh", layers=1), record=wf.Record(neurons=0, kernels=False))
     first, second = (
-        wf.solve(asked, wf.TwoLayer(particles=64, replicas=4, first_seed=seed, method="sampled")) for seed in (0, 4)
+        wf.solve(asked, wf.TwoLayer(particles=64, replicas=4, seed=seed, method="sampled")) for seed in (0, 4)
     )
     found = crosschecking.difference(first, second, "outputs")
     errors = np.concatenate([a.standard_error("outputs").values.ravel() for a in (first, second)])

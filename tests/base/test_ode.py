@@ -34,10 +34,10 @@ def test_oscillations():
     np.testing.assert_allclose(v, -w * np.sin(phase), atol=1e-8)
 
 
-def test_a_tighter_accuracy_is_more_accurate():
-    def error(accuracy):
+def test_a_tighter_tolerance_is_more_accurate():
+    def error(tolerance):
         with jax.enable_x64(True):
-            x, _ = ode.after(Oscillator(jnp.ones(1)), (jnp.ones(1), jnp.zeros(1)), 20.0, accuracy)
+            x, _ = ode.after(Oscillator(jnp.ones(1)), (jnp.ones(1), jnp.zeros(1)), 20.0, tolerance)
         return abs(float(x[0]) - np.cos(20.0))
 
     assert error(1e-12) < 1e-10 < error(1e-4) < 1e-2

@@ -6,17 +6,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import xarray as xr
 from numpy import array, inf  # for the representations of 0.1.0
 
 import widefield as wf
 from problems import assert_same_data
 from widefield.asking.loading import read_problem
+from widefield.base.renamed import in_new_words
 from widefield.data import DataSource
 from widefield.proportional import Dynamics, LinearNetwork, LinearTask, RateSweep, Spectrum
 
 FOLDER = Path(__file__).parents[1] / "files" / "0.1.0"
 EXPECTED = json.loads((FOLDER / "expected.json").read_text())
 NAMES = {"array": array, "inf": inf, "LinearNetwork": LinearNetwork, "LinearTask": LinearTask, "Spectrum": Spectrum}
+RENAMED = wf.Trajectory.old_words
 TRAJECTORIES = [name for name, kept in EXPECTED.items() if "theory" in kept]
 DYNAMICS = sorted(path.stem for path in FOLDER.glob("proportional*.nc"))
 SWEEPS = sorted(path.stem for path in FOLDER.glob("sweep*.nc"))
@@ -49,11 +52,25 @@ def test_trajectories(name, tmp_path):
     assert found.data.attrs["status"] == kept["status"]
     assert found.status == ("not accurate" if found.data.attrs.get("converged", 1) == 0 else kept["status"])
     np.testing.assert_array_equal(np.ravel(found.mean("loss")), np.ravel(kept["loss"]))
-    assert sorted(map(str, found.data.variables)) == kept["variables"]
-    assert found.problem.to_table() == tomllib.loads(kept["problem"])
-    assert kept["theory"].items() <= found.theory.to_table().items()
+    assert sorted(map(str, found.data.variables)) == sorted(in_new_words(dict.fromkeys(kept["variables"]), RENAMED))
+    told = tomllib.loads(kept["problem"])
+    told["optimiser"] = in_new_words(told["optimiser"], found.problem.optimiser.old_words)
+    assert found.problem.to_table() == told
+    assert in_new_words(kept["theory"], found.theory.old_words).items() <= found.theory.to_table().items()
     again = saved_again(found, tmp_path / "again.nc")
     assert (again.problem, again.theory) == (found.problem, found.theory)
+
+
+def test_attributes_answer_to_their_new_names():
+    """The numbers are those in the files, under one name."""
+    for name in ("infinite-width", "fluctuations", "closed-linear"):
+        with xr.open_dataset(FOLDER / f"{name}.nc", engine="h5netcdf") as written:
+            kept, found = dict(written.attrs), wf.load(FOLDER / f"{name}.nc").data.attrs
+        for old, new in RENAMED.items():
+            assert old not in found
+            assert found.get(new) == kept.get(old), (name, old)
+    assert wf.load(FOLDER / "infinite-width.nc").statistics["relative_error"] > 0
+    assert "largest error bar" in wf.load(FOLDER / "infinite-width.nc").ending
 
 
 def test_a_tolerance_that_was_not_reached_is_told():
@@ -105,7 +122,10 @@ def test_learning_rate_sweeps(name, tmp_path):
 def test_problems(name):
     path, kept = FOLDER / "toml" / name, EXPECTED[name]
     problem = wf.Problem.from_toml(path)
-    assert repr(problem) == kept["repr"]
+    told = kept["repr"]
+    for old, new in problem.optimiser.old_words.items():
+        told = told.replace(f"{old}=", f"{new}=")
+    assert repr(problem) == told
     np.testing.assert_array_equal(np.ravel(problem.samples.y), kept["y"])
     assert read_problem(path) == problem == wf.Problem.from_toml(problem.to_toml())
 

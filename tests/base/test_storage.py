@@ -50,7 +50,7 @@ def made_up(outputs=1, fill=None, status="complete", message=""):
     fill = fill or (lambda name, shape: rng.normal(size=shape))
     records = {name: fill(name, lead + shape) for name, shape in shapes(outputs).items()}
     outcome = Outcome(records, STEPS, status, message, {"seconds": 0.1})
-    return from_outcome(problem_with(outputs), wf.FiniteWidth(7, seeds=SEEDS, first_seed=3), outcome, [3, 4])
+    return from_outcome(problem_with(outputs), wf.FiniteWidth(7, seeds=SEEDS, seed=3), outcome, [3, 4])
 
 
 def assert_same(one, other):

@@ -86,6 +86,22 @@ def test_width_infinity(tmp_path, problem_file, monkeypatch, capsys):
     assert "width ∞" in capsys.readouterr().out
 
 
+def test_old_options(tmp_path, problem_file, monkeypatch, capsys):
+    output, expected = tmp_path / "run.nc", wf.FiniteWidth(4, seeds=1, seed=3, dtype="float32")
+    solve = ("solve", problem_file, "--width", 4, "-o", output, "-q", "--overwrite")
+    assert run(monkeypatch, *solve, "--seed", 3, "--dtype", "float32") == 0
+    assert "is now called" not in capsys.readouterr().err
+    data = wf.load(output).data
+    assert run(monkeypatch, *solve, "--first-seed", 3, "--precision=float32") == 0
+    told = capsys.readouterr().err
+    assert "note: --first-seed is now called --seed" in told
+    assert "note: --precision is now called --dtype" in told
+    assert wf.load(output).theory == expected
+    assert wf.load(output).data.drop_attrs().equals(data.drop_attrs())
+    assert run(monkeypatch, *solve, "--first-seed", 3, "--seed", 3) == 2
+    assert "--first-seed and --seed are two words for one thing" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -84,7 +84,7 @@ def test_predictions_are_those_of_the_formulas(kernel, outputs, monkeypatch):
     nngp, ntk = (
         Blocks.of(lambda a, b, name=name: getattr(StaticKernel(SMALL)(a, b), name), x, new) for name in ("nngp", "ntk")
     )
-    expected = posterior(nngp, y, noise=0.03) if kernel == "nngp" else trained(nngp, ntk, y, ridge=0.03)
+    expected = posterior(nngp, y, ridge=0.03) if kernel == "nngp" else trained(nngp, ntk, y, ridge=0.03)
     mean, deviation = model.predict(new, return_std=True)
     assert mean.shape == deviation.shape == (20, *y.shape[1:])
     np.testing.assert_allclose(mean.reshape(20, -1), expected.mean, rtol=1e-9, atol=1e-11)
@@ -92,7 +92,7 @@ def test_predictions_are_those_of_the_formulas(kernel, outputs, monkeypatch):
     np.testing.assert_allclose(model.predict(new, return_cov=True)[1], expected.covariance, atol=1e-11)
     np.testing.assert_array_equal(model.predict(new), mean)
     train = (nngp if kernel == "nngp" else ntk).train
-    np.testing.assert_allclose(model.log_evidence_, log_evidence(train, y, noise=0.03), rtol=1e-10)
+    np.testing.assert_allclose(model.log_evidence_, log_evidence(train, y, ridge=0.03), rtol=1e-10)
 
 
 @pytest.mark.parametrize("rule", [wf.GradientDescent(), wf.FeedbackAlignment(correlation=0.4), wf.GatedLinear()])

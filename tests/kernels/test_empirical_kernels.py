@@ -34,7 +34,7 @@ def problem_of(network, x, x2, outputs, rule=None):
 def parameters(network, x, x2, outputs, width, seed):
     """Weights and biases of the network that `FiniteWidth` trains, for the plain implementation."""
     widths = network.widths(width)
-    program = compile_problem(problem_of(network, x, x2, outputs), 1.0, network.ratios, "float64")
+    program = compile_problem(problem_of(network, x, x2, outputs), 1.0, network.normalised_width_ratios, "float64")
     state = program.start(Dense(jnp.asarray(seed), widths))
     # The plain implementation divides by sqrt(D), the program's inputs already are.
     hidden = [state.substrate.values[f"hidden {k}"] for k in range(1, network.hidden_layers)]
@@ -99,9 +99,9 @@ def test_the_nngp_is_the_covariance_over_readouts(name, double):
 def first_record(problem, width, seed):
     """What `FiniteWidth` measures at step 0."""
     if isinstance(problem.rule, wf.FeedbackAlignment):  # one run from end to end; it takes longest to compile
-        return wf.solve(problem, wf.FiniteWidth(width=width, first_seed=seed)).data.isel(time=0, seed=0)
+        return wf.solve(problem, wf.FiniteWidth(width=width, seed=seed)).data.isel(time=0, seed=0)
     widths = problem.network.widths(width)
-    program = compile_problem(problem, 1.0, problem.network.ratios, "float64")
+    program = compile_problem(problem, 1.0, problem.network.normalised_width_ratios, "float64")
     observer = Observer(program, jnp.asarray(problem.samples.y_test), problem.record)
     return eqx.filter_jit(observer)(program.start(Dense(jnp.asarray(seed), widths)))[0]
 

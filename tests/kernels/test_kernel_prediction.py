@@ -141,7 +141,7 @@ def test_first_step(activation, factor):
 def test_posterior(kernels, noise):
     kernel, _, y = kernels
     inverse = np.linalg.inv(kernel.train + noise * np.eye(4))
-    found = posterior(kernel, y, noise=noise)
+    found = posterior(kernel, y, ridge=noise)
     np.testing.assert_allclose(found.mean, kernel.cross @ inverse @ y, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(found.covariance, kernel.test - kernel.cross @ inverse @ kernel.cross.T, atol=1e-12)
     if noise == 0:
@@ -156,10 +156,10 @@ def test_against_scikit_learn():
     theirs = GaussianProcessRegressor(RBF(1.3), alpha=0.2, optimizer=None).fit(x, y)
     mean, covariance = theirs.predict(x_test, return_cov=True)
     kernel = Blocks.of(RBF(1.3), x, x_test)
-    ours = posterior(kernel, y, noise=0.2)
+    ours = posterior(kernel, y, ridge=0.2)
     np.testing.assert_allclose(ours.mean[:, 0], mean, rtol=1e-10)
     np.testing.assert_allclose(ours.covariance, covariance, rtol=1e-9, atol=1e-12)
-    evidence = log_evidence(kernel.train, y, noise=0.2)
+    evidence = log_evidence(kernel.train, y, ridge=0.2)
     assert evidence == pytest.approx(theirs.log_marginal_likelihood_value_, rel=1e-12)
 
 
@@ -167,7 +167,7 @@ def test_evidence(kernels):
     """Outputs are independent."""
     kernel, _, y = kernels
     expected = scipy.stats.multivariate_normal(np.zeros(4), kernel.train + 0.3 * np.eye(4)).logpdf(y.T).sum()
-    assert log_evidence(kernel.train, y, noise=0.3) == pytest.approx(expected, rel=1e-12)
+    assert log_evidence(kernel.train, y, ridge=0.3) == pytest.approx(expected, rel=1e-12)
 
 
 def test_static_kernels_as_functions():
@@ -297,9 +297,9 @@ def test_duplicate_samples():
     found, expected = trained(*parts, [1.0, 0.0, 2.0]), trained(*apart, [0.5, 2.0])
     np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-8)
     np.testing.assert_allclose(found.covariance, expected.covariance, rtol=1e-7)
-    with pytest.raises(InvalidInput, match="noise = 0 is too small"):
+    with pytest.raises(InvalidInput, match="ridge = 0 is too small"):
         posterior(Blocks(np.ones((2, 2)), np.ones((1, 2)), np.ones((1, 1))), [1.0, 1.0])
-    with pytest.raises(InvalidInput, match="noise = 0 is too small"):
+    with pytest.raises(InvalidInput, match="ridge = 0 is too small"):
         log_evidence(np.ones((2, 2)), [1.0, 1.0])
 
 
@@ -364,8 +364,8 @@ def test_bad_targets(kernels):
             predict(y[:3])
         with pytest.raises(InvalidInput, match="y holds"):
             predict(np.full(4, np.nan))
-    with pytest.raises(InvalidInput, match="noise"):
-        posterior(nngp, y, noise=-1.0)
+    with pytest.raises(InvalidInput, match="ridge = -1.0"):
+        posterior(nngp, y, ridge=-1.0)
     with pytest.raises(InvalidInput, match="same samples"):
         trained(blocks(random_kernel(0, 6)), ntk, y)
     with pytest.raises(InvalidInput, match="targets has shape"):

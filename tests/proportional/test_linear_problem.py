@@ -249,7 +249,7 @@ def test_solve_and_show(tmp_path, monkeypatch, capsys):
     assert figure.read_bytes()[:4] == b"\x89PNG"
     networks = tmp_path / "networks.nc"
     problem.write_text(TEXT.replace("width = 1.0", "width = 0.02").replace("samples = 2.0", "samples = 0.01"))
-    options = ("--theory", "proportional-networks", "--seeds", 3, "--first-seed", 2)
+    options = ("--theory", "proportional-networks", "--seeds", 3, "--seed", 2)
     code = run(monkeypatch, "solve", problem, *options, "-o", networks, "-q")
     trained = Dynamics.load(networks)
     assert code == (trained.status == "diverged")

@@ -92,7 +92,7 @@ def test_training_program_of_the_package_agrees(network):
     train, test = [], []
     for seed in range(12):
         problem, width = as_problem(network, task, 0.05, 10, dimension=48, test_samples=400, seed=seed)
-        found = wf.solve(problem, wf.FiniteWidth(width, seeds=1, first_seed=seed))
+        found = wf.solve(problem, wf.FiniteWidth(width, seeds=1, seed=seed))
         train.append(2 * found.mean("loss").values)
         test.append(2 * found.mean("test_loss").values)
     ours = simulate(network, task, 0.05, 10, dimension=48, networks=400)

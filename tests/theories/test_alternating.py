@@ -33,7 +33,7 @@ RULES = {
     "gln": (wf.GatedLinear(), {"rule": "gd"}),  # gates of a linear activation are open
 }
 COMMON = {"fresh": False, "damping": 1.0, "replicas": 1}
-EXACT = wf.AlternatingMonteCarlo(120, matched=True, jitter=1e-13, tolerance=1e-9, jacobian_samples=1, **COMMON)
+EXACT = wf.AlternatingMonteCarlo(120, matched=True, jitter=1e-13, tolerance=1e-9, jacobian_particles=1, **COMMON)
 
 
 STALLS = pytest.mark.filterwarnings("ignore::widefield.base.errors.NotAccurate")
@@ -159,7 +159,7 @@ def test_gated_networks_follow_the_closed_equations():
         record=wf.Record(every=5, neurons=0),
     )
     exact = linear_reference.sweep(kernel, y, depth=2, gamma0=1.0, eta=0.1, steps=10, rule="gln")
-    theory = wf.AlternatingMonteCarlo(4000, replicas=6, tolerance=0.0, jacobian_samples=200, matched=True)
+    theory = wf.AlternatingMonteCarlo(4000, replicas=6, tolerance=0.0, jacobian_particles=200, matched=True)
     data = wf.solve(problem, theory).data
     assert_agrees(data, "outputs", exact.f[::5, :, None])
     for name, known in KERNELS.items():
@@ -177,7 +177,7 @@ def assert_agrees(data, name, expected, error=0.0, bias=0.0):
 
 # Nonlinear networks with responses: tensor quadrature.
 
-RESPONDING = Sampling(5000, jacobian_samples=500)
+RESPONDING = Sampling(5000, jacobian_particles=500)
 SEEDS = range(0, 800, 100)
 
 
@@ -323,13 +323,13 @@ def test_agrees_with_the_causal_solver(activation, layers, rule, effort):
 
 @STALLS
 @pytest.mark.slow
-def test_sampling_bias_falls_with_the_number_of_samples():
-    """ReLU by Stein's lemma, the noisiest case: with 16 times the samples gradients are at least twice as close."""
+def test_sampling_bias_falls_with_the_number_of_particles():
+    """ReLU by Stein's lemma, the noisiest case: with 16 times the particles gradients are at least twice as close."""
     problem = dataclasses.replace(pair("relu", 2, "gd"), network=wf.MLP(2, "relu", richness=1.5))
     causal = wf.solve(problem, wf.InfiniteWidth(4096, 8, rank_tolerance=1e-3)).data
     distances = []
-    for samples in (1000, 4000, 16_000):
-        data = wf.solve(problem, wf.AlternatingMonteCarlo(samples, replicas=8, tolerance=0.0)).data
+    for particles in (1000, 4000, 16_000):
+        data = wf.solve(problem, wf.AlternatingMonteCarlo(particles, replicas=8, tolerance=0.0)).data
         distances.append([relative(data[name], causal[name]) for name in ("outputs", "gradient_kernel", "ntk")])
     few, many = np.array(distances)[[0, 2]]
     assert few[0] < 0.005  # outputs are as good as their error bars from the start
@@ -532,7 +532,7 @@ def test_unknown_rules_are_refused():
         ({"matched": "no"}, InvalidInput, "matched = 'no'"),
         ({"settle": None}, InvalidInput, "settle = None"),
         ({"jitter": 0.0}, InvalidInput, "jitter = 0"),
-        ({"jacobian_samples": 0}, InvalidInput, "jacobian_samples = 0"),
+        ({"jacobian_particles": 0}, InvalidInput, "jacobian_particles = 0"),
         ({"replicas": 0}, InvalidInput, "replicas = 0"),
     ],
 )
@@ -542,7 +542,7 @@ def test_bad_settings_are_refused(settings, error, message):
 
 
 def test_settings_that_do_not_suit_the_problem_are_refused():
-    with pytest.raises(InvalidInput, match=r"samples = 20 must exceed the 24 sources"):
+    with pytest.raises(InvalidInput, match=r"particles = 20 must exceed the 24 sources"):
         wf.solve(pair("tanh", 2, "gd"), wf.AlternatingMonteCarlo(20, matched=True))
     with pytest.raises(InvalidInput, match=r"activation = 'relu': responses = 'jacobian' misses .*use 'stein'"):
         wf.solve(pair("relu", 2, "gd"), wf.AlternatingMonteCarlo(20, responses="jacobian"))

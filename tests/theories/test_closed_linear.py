@@ -333,12 +333,12 @@ def test_gates_of_independent_groups_of_samples():
     x[:3, :3], x[3:, 3:] = generator.normal(size=(3, 3)), generator.normal(size=(2, 3))
     relu = wf.activations.get("relu")
     whole, three, two = (Gates.of(relu, part @ part.T) for part in (x, x[:3], x[3:]))
-    assert three.uncertainty == two.uncertainty == 0.0
-    assert 0 < whole.uncertainty < 1e-4
+    assert three.bound == two.bound == 0.0
+    assert 0 < whole.bound < 1e-4
     chances = {tuple(g): c for g, c in zip(whole.values, whole.chances, strict=True)}
     for first, one in zip(three.values, three.chances, strict=True):
         for second, other in zip(two.values, two.chances, strict=True):
-            assert chances[(*first, *second)] == pytest.approx(one * other, abs=max(1e-6, whole.uncertainty))
+            assert chances[(*first, *second)] == pytest.approx(one * other, abs=max(1e-6, whole.bound))
 
 
 def test_gates_of_equal_and_opposite_samples():

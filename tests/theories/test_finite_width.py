@@ -208,7 +208,7 @@ def test_kernels_fluctuate_as_at_finite_width_in_deep_networks():
 
 
 def test_precision_float32_trains_in_float32(small_problem):
-    single = wf.solve(small_problem, wf.FiniteWidth(8, precision="float32")).data
+    single = wf.solve(small_problem, wf.FiniteWidth(8, dtype="float32")).data
     assert single.outputs.dtype == np.float32
     assert single.loss[0, -1] < single.loss[0, 0]
 
@@ -222,8 +222,8 @@ def test_precision_float32_trains_in_float32(small_problem):
         ({"width": "wide"}, "width = 'wide' is not a whole number"),
         ({"width": True}, "width = True"),
         ({"width": 4, "seeds": 0}, "seeds = 0"),
-        ({"width": 4, "first_seed": -1}, "first_seed = -1"),
-        ({"width": 4, "precision": "float46"}, "precision 'float46'; did you mean 'float64'"),
+        ({"width": 4, "seed": -1}, "seed = -1"),
+        ({"width": 4, "dtype": "float46"}, "dtype 'float46'; did you mean 'float64'"),
         ({"width": 4, "parallel": 0}, "parallel = 0"),
     ],
 )

@@ -30,7 +30,7 @@ def inputs_with(kernel):
 def covariance(kernel, layers, activation, *, ratios=None, points=2**12, **network):
     """N Cov of all kernels, for K^x = kernel."""
     net = wf.MLP(layers, activation, width_ratios=ratios, **network)
-    return kernel_fluctuations(saddle_point(net, inputs_with(kernel)), net.ratios, points=points)
+    return kernel_fluctuations(saddle_point(net, inputs_with(kernel)), net.normalised_width_ratios, points=points)
 
 
 def test_pairs():
@@ -50,7 +50,7 @@ def test_one_sample_law(activation, V, variance):
     layer, scale = np.arange(1, 5), 1 / variance**2 if activation == "relu" else 1.0
     np.testing.assert_allclose(found.features[:, 0, :, 0], scale * V * np.minimum.outer(layer, layer), rtol=1e-10)
     np.testing.assert_allclose(found.gradients[:, 0, :, 0], V * np.minimum.outer(5 - layer, 5 - layer), rtol=1e-10)
-    assert found.accuracy == 0
+    assert found.relative_error == 0
 
 
 def test_one_sample_unequal_widths():
@@ -74,15 +74,15 @@ def test_four_point_vertex_of_tanh():
 
 
 def test_linear_networks():
-    """N Cov(Phi^l_ab, Phi^m_cd) = min(l, m) (K_ac K_bd + K_ad K_bc); sampled averages keep to their stated accuracy."""
+    """N Cov(Phi^l_ab, Phi^m_cd) = min(l, m) (K_ac K_bd + K_ad K_bc); sampled averages keep to their stated error."""
     x = np.random.default_rng(0).normal(size=(4, 5))
     K, found = x @ x.T / 5, covariance(x @ x.T / 5, 2, "linear")
     a, b = found.pairs.rows, found.pairs.columns
     wick = K[np.ix_(a, a)] * K[np.ix_(b, b)] + K[np.ix_(a, b)] * K[np.ix_(b, a)]
-    assert 0 < found.accuracy < 5e-3
+    assert 0 < found.relative_error < 5e-3
     for layer, other in ((0, 0), (0, 1), (1, 1)):
         error = np.linalg.norm(found.features[layer, :, other] - wick * (1 + min(layer, other)))
-        assert error < 5 * found.accuracy * np.linalg.norm(wick) * (1 + min(layer, other))
+        assert error < 5 * found.relative_error * np.linalg.norm(wick) * (1 + min(layer, other))
     np.testing.assert_allclose(found.gradients[1, 0, 1, 0], 2.0, rtol=1e-12)  # g = w is averaged exactly
     one = covariance(ONE, 2, "linear")
     ntk = one.ntk(saddle_point(wf.MLP(2, "linear"), ONE), ONE)
@@ -114,10 +114,10 @@ def test_sampled_averages_agree_with_integrals(monkeypatch):
     exact = covariance(PAIR, 2, "relu", **settings)
     monkeypatch.setattr(fluctuations, "MOST_EXACT", 0)
     sampled = covariance(PAIR, 2, "relu", **settings)
-    assert 0 < sampled.accuracy < 1e-2
+    assert 0 < sampled.relative_error < 1e-2
     scale = np.sqrt(np.einsum("ilpilp->ilp", exact.covariance))
     difference = (sampled.covariance - exact.covariance) / np.multiply.outer(scale, scale)
-    assert np.abs(difference).max() < 5 * sampled.accuracy
+    assert np.abs(difference).max() < 5 * sampled.relative_error
 
 
 def hard_tanh():
@@ -183,7 +183,7 @@ def predicted(problem):
     """N times the same covariance at order 1/N."""
     network, inputs = problem.network, problem.samples.kernel()
     point = saddle_point(network, problem.samples.x)
-    found = kernel_fluctuations(point, network.ratios)
+    found = kernel_fluctuations(point, network.normalised_width_ratios)
     weights = ntk_weights(found.pairs, point, inputs, train_biases=network.train_biases)
     count, size = weights.size, len(found.pairs)
     ntk = np.concatenate([np.diag(row) for row in weights.reshape(-1, size)], axis=1)
@@ -255,7 +255,7 @@ def test_response_of_outputs():
     point = saddle_point(problem.network, x)
     pairs = Pairs.within(2, 1)
     found = kernel_fluctuations(point, (1.0,), pairs, points=2**10)
-    kernel = point.gradients[0] * inputs + point.features[0]
+    kernel = point.gradient_kernel[0] * inputs + point.feature_kernel[0]
 
     def outputs(k):
         f = np.zeros(3)
@@ -324,7 +324,7 @@ def test_outputs_of_networks():
     problem = networks("tanh", samples=3, layers=2, steps=30, test_samples=2, train_biases=True, bias_variances=0.1)
     theory = wf.solve(problem, wf.Fluctuations(128)).data
     seeds = 2000
-    found = wf.solve(problem, wf.FiniteWidth(128, seeds=seeds, parallel=200, precision="float32")).data
+    found = wf.solve(problem, wf.FiniteWidth(128, seeds=seeds, parallel=200, dtype="float32")).data
     for name in ("outputs", "test_outputs"):
         values = found[name].values[:, 1:, :, 0]
         ratio = values.std(axis=0, ddof=1) / theory[f"{name}_deviation"].values[1:, :, 0]

@@ -36,7 +36,7 @@ def trained(problem, width):
 @cache
 def replicas(problem, particles, count):
     """Independent solutions at infinite width, which are kept apart."""
-    return [wf.solve(problem, wf.InfiniteWidth(particles, 1, first_seed=k)).data for k in range(count)]
+    return [wf.solve(problem, wf.InfiniteWidth(particles, 1, seed=k)).data for k in range(count)]
 
 
 def numbers(data):

@@ -286,7 +286,7 @@ def assert_responses(rule, name, rho, close):
         np.testing.assert_allclose(found, reference[symbol][index], rtol=0, atol=tolerance, err_msg=variable)
         future = np.triu(np.ones((4, 4), bool), 0 if index == 0 else 1)
         np.testing.assert_allclose(found[future], 0.0, rtol=0, atol=1e-6)
-        one = trajectory.two_time(variable, 1, t=0.9, s=0.3)
+        one = trajectory.two_time(variable, 1, time=0.9, time_=0.3)
         np.testing.assert_allclose(one.values[0, 0], found[3, 1], rtol=1e-12)
 
 
@@ -348,7 +348,7 @@ def test_a_tolerance_is_reached_and_the_answer_is_right():
     trajectory = wf.solve(single_point(neurons=0), wf.InfiniteWidth(tolerance=0.02))
     attributes = trajectory.data.attrs
     assert attributes["reached"] == 1
-    assert np.hypot(attributes["accuracy"], attributes["bias"]) <= 0.02
+    assert np.hypot(attributes["relative_error"], attributes["particle_bias"]) <= 0.02
     np.testing.assert_allclose(
         trajectory.data.outputs.values[1:, 0, 0], [0.21163349, 0.35121154, 0.46689408], rtol=0.02
     )
@@ -366,16 +366,19 @@ def test_a_tolerance_out_of_reach_is_admitted(monkeypatch):
 
 def test_a_linear_network_has_no_bias():
     linear = dataclasses.replace(single_point(neurons=0), network=wf.MLP(hidden_layers=2, activation="linear"))
-    assert wf.solve(linear, wf.InfiniteWidth(particles=64, replicas=2, bias=True)).data.attrs["bias"] < 1e-7
+    assert (
+        wf.solve(linear, wf.InfiniteWidth(particles=64, replicas=2, particle_bias=True)).data.attrs["particle_bias"]
+        < 1e-7
+    )
 
 
 @pytest.mark.slow
 def test_bias_of_few_particles_is_seen():
-    crude = wf.solve(single_point(neurons=0), wf.InfiniteWidth(particles=32, replicas=400, bias=True)).data
+    crude = wf.solve(single_point(neurons=0), wf.InfiniteWidth(particles=32, replicas=400, particle_bias=True)).data
     exact = 0.46689408
     true_bias = abs(float(crude.outputs[-1, 0, 0]) - exact) / exact
-    assert crude.attrs["bias"] > 0.003
-    assert true_bias < 4 * crude.attrs["bias"] + 4 * float(crude.outputs_error[-1, 0, 0]) / exact
+    assert crude.attrs["particle_bias"] > 0.003
+    assert true_bias < 4 * crude.attrs["particle_bias"] + 4 * float(crude.outputs_error[-1, 0, 0]) / exact
 
 
 def test_duplicate_points_and_more_points_than_dimensions():

@@ -499,7 +499,7 @@ def test_settings_that_it_refuses():
         ("spacing = 0", {"spacing": 0.0}),
         ("replicas = 0", {"replicas": 0}),
         ("unknown method 'monte carlo'", {"method": "monte carlo"}),
-        ("accuracy = 1", {"accuracy": 1.0}),
+        ("tolerance = 1", {"tolerance": 1.0}),
     ):
         with pytest.raises(InvalidInput, match=match):
             wf.TwoLayer(**settings)

@@ -102,7 +102,7 @@ def extrapolated(rule, seeds=((96, 500), (192, 300))):
 
 def test_networks_extrapolate_to_infinite_width(rule):
     """Within 4 standard errors; gradient descent in place of the rule would be noticed."""
-    replicas = [wf.solve(learning(rule, 2), wf.InfiniteWidth(512, 1, first_seed=k)).data for k in range(12)]
+    replicas = [wf.solve(learning(rule, 2), wf.InfiniteWidth(512, 1, seed=k)).data for k in range(12)]
     rows = np.array([numbers({name: d[name].values.squeeze() for name in ("outputs", *PRODUCTS)}) for d in replicas])
     theory, error = rows.mean(axis=0), rows.std(axis=0, ddof=1) / np.sqrt(len(rows))
     loss = replicas[0].loss.values

@@ -156,7 +156,7 @@ def test_the_checkpoint_of_another_run_is_refused(problem, stopped):
         (replace(problem, optimiser=replace(problem.optimiser, steps=12)), THEORY),
         (replace(problem, network=replace(problem.network, richness=1.4)), THEORY),
         (problem, replace(THEORY, seeds=5)),
-        (problem, replace(THEORY, first_seed=1)),
+        (problem, replace(THEORY, seed=1)),
         (problem, replace(THEORY, parallel=3)),
     ]
     for other, theory in others:
@@ -265,7 +265,7 @@ def test_equal_seeds_give_equal_runs_and_others_do_not(problem, whole):
     outputs = again.data.outputs.values[:, -1]
     assert np.abs(outputs[0] - outputs[1]).max() > 1e-3
     assert np.abs(outputs[1] - outputs[2]).max() > 1e-3
-    shifted = wf.solve(problem, wf.FiniteWidth(6, seeds=2, first_seed=1))
+    shifted = wf.solve(problem, wf.FiniteWidth(6, seeds=2, seed=1))
     np.testing.assert_allclose(shifted.data.outputs, again.data.outputs[1:3], rtol=0, atol=1e-13)
     np.testing.assert_array_equal(shifted.data.seed, [1, 2])
 

@@ -37,7 +37,7 @@ def descent():
         optimiser=wf.SGD(0.2, steps=6),
         record=wf.Record(every=4, neurons=3, samples=2, two_time=True, test_kernels=True),
     )
-    return wf.solve(problem, wf.FiniteWidth(WIDTH, seeds=2, first_seed=5))
+    return wf.solve(problem, wf.FiniteWidth(WIDTH, seeds=2, seed=5))
 
 
 def fields(trajectory):
@@ -143,7 +143,7 @@ def test_two_time_kernels_are_products_of_fields(hebb, name):
             expected = product(left[:, t, layer - 1], right[:, s, layer - 1])
             np.testing.assert_allclose(kernel, expected, rtol=0, atol=1e-13)
             np.testing.assert_allclose(every.isel(time=t, time_=s), expected, rtol=0, atol=1e-13)
-        row = hebb.two_time(name, layer, t=times[2])
+        row = hebb.two_time(name, layer, time=times[2])
         np.testing.assert_allclose(
             row.transpose("seed", "time_", ...), every.isel(time=2).transpose("seed", "time_", ...)
         )
@@ -258,11 +258,11 @@ def test_cosine_similarity_of_two_trajectories(hebb):
     np.testing.assert_allclose(hebb.cosine_similarity(hebb, "feature_kernel"), 1.0, rtol=1e-14)
 
 
-def test_gradient_correlation(hebb, descent):
-    np.testing.assert_allclose(descent.gradient_correlation(), 1.0, rtol=1e-13)
+def test_gradient_cosine(hebb, descent):
+    np.testing.assert_allclose(descent.gradient_cosine(), 1.0, rtol=1e-13)
     _, g, gt = fields(hebb)
     cosine = (g * gt).sum(axis=-1) / np.linalg.norm(g, axis=-1) / np.linalg.norm(gt, axis=-1)
-    np.testing.assert_allclose(hebb.gradient_correlation(), cosine.mean(axis=(2, 3)), rtol=1e-11)
+    np.testing.assert_allclose(hebb.gradient_cosine(), cosine.mean(axis=(2, 3)), rtol=1e-11)
 
 
 def test_accuracy(hebb, descent):
@@ -317,6 +317,6 @@ def test_trajectories_are_compared_at_their_common_times_up_to_rounding():
 
 
 def test_single_precision_is_the_same_network(small_problem):
-    double, single = (wf.solve(small_problem, wf.FiniteWidth(32, precision=p)) for p in ("float64", "float32"))
+    double, single = (wf.solve(small_problem, wf.FiniteWidth(32, dtype=p)) for p in ("float64", "float32"))
     np.testing.assert_allclose(single.data.outputs, double.data.outputs, rtol=0, atol=2e-5)
     assert single.data.outputs.dtype == np.float32

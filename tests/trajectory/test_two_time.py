@@ -97,7 +97,7 @@ def test_the_tangent_kernel_of_networks_is_that_of_their_gradients(biases, doubl
 
     expected = jnp.einsum("pcw,qdw->pcqd", slopes(6), slopes(2))
     found = wf.solve(asked, wf.FiniteWidth(5))
-    at_two_times = found.two_time("ntk", t=0.3, s=0.1).isel(seed=0)
+    at_two_times = found.two_time("ntk", time=0.3, time_=0.1).isel(seed=0)
     assert at_two_times.dims == ("sample", "output", "sample_", "output_")
     np.testing.assert_allclose(at_two_times, expected, rtol=1e-8)
     everywhere = found.two_time("ntk").isel(seed=0, time=3, time_=1)
@@ -110,7 +110,7 @@ def test_alternating_monte_carlo(rule):
     asked = problem(3, rule=rule, responses=True, width_ratios=(2.0, 1.0, 0.5), weight_variances=0.8)
     settings = {"iterations": 200, "tolerance": 1e-11, "damping": 1.0, "jitter": 1e-13, "settle": 200}
     found = wf.solve(
-        asked, wf.AlternatingMonteCarlo(200, fresh=False, matched=True, jacobian_samples=1, replicas=1, **settings)
+        asked, wf.AlternatingMonteCarlo(200, fresh=False, matched=True, jacobian_particles=1, replicas=1, **settings)
     )
     exact = wf.solve(asked, wf.ClosedLinear())
     assert_consistent(found)

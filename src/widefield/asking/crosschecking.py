@@ -42,8 +42,8 @@ def solvers(problem: Problem) -> list[Theory]:
     linear = problem.network.activation == "linear"
     # Linear networks are exact with any particles, up to the rank tolerance.
     infinite = InfiniteWidth(1024, 2, rank_tolerance=_SHARPEST) if linear else InfiniteWidth(4096, 8)
-    # All samples of a linear network have the same Jacobian.
-    alternating = AlternatingMonteCarlo(replicas=8, jacobian_samples=1 if linear else 100)
+    # All particles of a linear network have the same Jacobian.
+    alternating = AlternatingMonteCarlo(replicas=8, jacobian_particles=1 if linear else 100)
     known = [infinite, ClosedLinear(), ClosedLinear("fixed-point"), TwoLayer(), alternating]
     # A static kernel solves the same equations only where kernels stand still.
     network = problem.network
@@ -176,7 +176,7 @@ def difference(first: Trajectory, second: Trajectory, name: str) -> Difference:
 def systematic(answer: Trajectory) -> float:
     """Relative error of a solver that its standard errors do not show, as far as it is known."""
     theory, attributes = answer.theory, answer.data.attrs
-    slack = float(attributes.get("uncertainty_of_gates", 0.0)) + _ROUNDING
+    slack = float(attributes.get("gates_bound", 0.0)) + _ROUNDING
     if isinstance(answer.problem.optimiser, GradientFlow):
         slack += answer.problem.optimiser.tolerance
     if isinstance(theory, InfiniteWidth):

@@ -25,26 +25,26 @@ class Equation(Protocol[State]):
         """d(state)/dt."""
 
 
-def after(equation: Equation[State], start: State, duration: Any, accuracy: float) -> State:
+def after(equation: Equation[State], start: State, duration: Any, tolerance: float) -> State:
     """The state after some time, infinite if the solution does not reach so far.
 
-    `accuracy` bounds the error of a step, absolute and relative, on average over the entries of an array: for arrays
+    `tolerance` bounds the error of a step, absolute and relative, on average over the entries of an array: for arrays
     over neurons only averages count, and one neuron at a kink of its activation should not shorten the steps of all.
     """
-    return _after(equation, start, jnp.asarray(duration, float), jnp.asarray(accuracy, float))
+    return _after(equation, start, jnp.asarray(duration, float), jnp.asarray(tolerance, float))
 
 
-def solutions(equation: Equation[State], start: State, times: Iterable[float], accuracy: float) -> State:
+def solutions(equation: Equation[State], start: State, times: Iterable[float], tolerance: float) -> State:
     """The states at increasing times, stacked; the first time is that of `start`."""
     states = [start]
     for earlier, later in pairwise(times):
-        states.append(after(equation, states[-1], later - earlier, accuracy))
+        states.append(after(equation, states[-1], later - earlier, tolerance))
     stacked: State = jax.tree.map(lambda *leaves: np.stack(leaves), *states)
     return stacked
 
 
 @eqx.filter_jit
-def _after(equation: Equation[State], start: State, duration: Array, accuracy: Array) -> State:
+def _after(equation: Equation[State], start: State, duration: Array, tolerance: Array) -> State:
     import diffrax
 
     found = diffrax.diffeqsolve(
@@ -57,7 +57,7 @@ def _after(equation: Equation[State], start: State, duration: Array, accuracy: A
         args=equation,
         # Interpolation between steps would cost digits, and take longer to compile than all the rest.
         saveat=diffrax.SaveAt(t1=True),
-        stepsize_controller=diffrax.PIDController(rtol=accuracy, atol=accuracy, norm=_mean_error),
+        stepsize_controller=diffrax.PIDController(rtol=tolerance, atol=tolerance, norm=_mean_error),
         max_steps=_MOST_STEPS,
         adjoint=diffrax.ForwardMode(),
         throw=False,

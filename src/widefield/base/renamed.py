@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from .errors import InvalidInput
@@ -47,12 +47,18 @@ def warn(old: str, new: str, *, stacklevel: int) -> None:
     warnings.warn(f"{old} is now called {new}", DeprecationWarning, stacklevel=stacklevel + 1)
 
 
-def in_new_words(table: dict[str, Any], words: dict[str, str]) -> dict[str, Any]:
+def in_new_words(table: Mapping[str, Any], words: Mapping[str, str]) -> dict[str, Any]:
     """A table whose keys are the new ones."""
     for old, new in words.items():
         if old in table and new in table:
             raise InvalidInput(f"{old} and {new} are two words for one thing; give {new} alone")
     return {words.get(name, name): value for name, value in table.items()}
+
+
+def in_old_words(table: Mapping[str, Any], words: Mapping[str, str]) -> dict[str, Any]:
+    """A table whose keys are those that were used before: what marks a run must not depend on how things are called."""
+    before = {new: old for old, new in words.items()}
+    return {before.get(name, name): value for name, value in table.items()}
 
 
 def _translating(function: Any, owner: str, words: dict[str, str]) -> Any:

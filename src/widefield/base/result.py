@@ -17,6 +17,7 @@ import xarray as xr
 
 from . import storage
 from .errors import FileProblem, InvalidInput, UnknownName
+from .renamed import in_new_words
 
 if TYPE_CHECKING:
     from .drawing import Figure
@@ -41,6 +42,9 @@ class Result:
     figure: ClassVar[str] = ""
     what_is_kept: ClassVar[str] = "variable"
     """How an error calls a variable that is not there."""
+
+    old_words: ClassVar[Mapping[str, str]] = {}
+    """Variables and attributes of files that have another name now; those that are read have the new one."""
 
     data: xr.Dataset
 
@@ -88,8 +92,8 @@ class Result:
         parts = [f"{self.status} ({self.message})" if self.message else self.status]
         if "seconds" in numbers:
             parts.append(f"{numbers['seconds']:.1f} s")
-        if numbers.get("accuracy", 0) > 0:
-            parts.append(f"largest error bar {numbers['accuracy']:.2%}")
+        if numbers.get("relative_error", 0) > 0:
+            parts.append(f"largest error bar {numbers['relative_error']:.2%}")
         return "" if parts == ["complete"] else ", ".join(parts)
 
     @property
@@ -150,7 +154,7 @@ class Result:
                 asked[name] = _understood(family, texts[name])
             except (InvalidInput, tomllib.TOMLDecodeError) as error:
                 raise FileProblem(f"{path} describes a {name} that cannot be understood: {error}") from error
-        found = cls(data, **asked)
+        found = cls(_in_new_words(data, cls.old_words), **asked)
         lacking = found.lacks()
         if lacking:
             raise FileProblem(f"{path} is damaged: {lacking}")
@@ -163,6 +167,13 @@ class Result:
     @classmethod
     def _in_files(cls) -> storage.Kind:
         return storage.Kind(cls.kind, tuple(cls.asked))
+
+
+def _in_new_words(data: xr.Dataset, words: Mapping[str, str]) -> xr.Dataset:
+    """What a file holds, under the names that it would be given today."""
+    named = data.rename({old: new for old, new in words.items() if old in data.variables})
+    named.attrs = in_new_words(data.attrs, words)
+    return named
 
 
 def _written(part: Any) -> str:

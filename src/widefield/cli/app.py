@@ -8,6 +8,7 @@ import typer
 
 from ..base.errors import Interrupted, WidefieldError
 from . import advise, compare, proportional, solve
+from .options import Command
 from .terminal import fail, say
 
 app = typer.Typer(
@@ -46,7 +47,7 @@ for command in (
     solve.new,
     solve.demo,
 ):
-    app.command()(command)
+    app.command(cls=Command)(command)
 
 
 def run() -> None:

@@ -18,7 +18,7 @@ def compare(
     problem: ProblemFile,
     theories: Annotated[
         str, typer.Option(help="Kinds of theories, separated by commas; an unknown one lists all.")
-    ] = "dmft,lazy,perturbative,gradient-independence",
+    ] = "infinite-width,lazy,perturbative,gradient-independence",
     width: Annotated[int, typer.Option(help="Neurons in a hidden layer of the networks.")] = 1000,
     seeds: Annotated[int, typer.Option(help="Number of networks.")] = 8,
     plot: Annotated[Path, typer.Option(help="Where the figure goes (png, pdf, svg).")] = Path("compare.png"),

@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
+from typer.core import TyperCommand
+
+from .terminal import errors, fail
 
 ProblemFile = Annotated[Path, typer.Argument(help="A problem in TOML; `widefield new` writes one to begin with.")]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="Save to this file (NetCDF).")]
@@ -16,7 +19,24 @@ Plot = Annotated[Path | None, typer.Option(help="Draw a figure into this file (p
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
 
+OLD_OPTIONS = {"solve": {"--first-seed": "--seed", "--precision": "--dtype"}}
+"""Options of commands that have another name now. The old ones work for one release, with a note."""
+
 Group = TypeVar("Group")
+
+
+class Command(TyperCommand):
+    """A command that takes its options by their old names too."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the new name in the place of the old one."""
+        words = OLD_OPTIONS.get(self.name or "", {})
+        given = [argument.partition("=") for argument in args]
+        for old in dict.fromkeys(name for name, _, _ in given if name in words):
+            if any(name == words[old] for name, _, _ in given):
+                fail(f"{old} and {words[old]} are two words for one thing; give {words[old]} alone", 2)
+            errors.print(f"note: {old} is now called {words[old]}", highlight=False, soft_wrap=True)
+        return super().parse_args(ctx, [words.get(name, name) + sign + value for name, sign, value in given])
 
 
 def taking(group: type[Group], **defaults: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:

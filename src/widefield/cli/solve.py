@@ -24,11 +24,11 @@ def solve(
     width: Annotated[str | None, typer.Option(help="Neurons in a hidden layer, or inf, which is the default.")] = None,
     theory: Annotated[str | None, typer.Option(help="Another theory, by its kind: lazy, perturbative, ...")] = None,
     seeds: Annotated[int | None, typer.Option(help="Number of independent networks; 1 if not given.")] = None,
-    first_seed: Annotated[int, typer.Option(help="Seed of the first network or replica.")] = 0,
-    precision: Annotated[str, typer.Option(help="float64 or float32, of networks.")] = "float64",
+    seed: Annotated[int, typer.Option(help="Seed of the first network or replica.")] = 0,
+    dtype: Annotated[str, typer.Option(help="float64 or float32, of networks.")] = "float64",
     particles: Annotated[int, typer.Option(help="Neurons that represent a layer at width inf.")] = 2048,
     replicas: Annotated[int, typer.Option(help="Independent solutions at width inf, for error bars.")] = 8,
-    tolerance: Annotated[float | None, typer.Option(help="Relative accuracy wanted at width inf.")] = None,
+    tolerance: Annotated[float | None, typer.Option(help="Relative error allowed at width inf.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
@@ -47,16 +47,16 @@ def solve(
     described = read_problem(problem)
     chosen: Theory
     if not isinstance(described, Problem):
-        chosen = _linear_theory(described, theory, width, seeds, first_seed, tolerance)
+        chosen = _linear_theory(described, theory, width, seeds, seed, tolerance)
     else:
         neurons = _neurons(width)
         if theory is not None:
             (chosen,) = comparison.named([theory], *([] if neurons is None else [neurons]))
         elif neurons is None:
-            chosen = InfiniteWidth(particles, replicas, first_seed=first_seed, tolerance=tolerance)
+            chosen = InfiniteWidth(particles, replicas, seed=seed, tolerance=tolerance)
         else:
             count = 1 if seeds is None else seeds
-            chosen = FiniteWidth(neurons, seeds=count, first_seed=first_seed, precision=precision)
+            chosen = FiniteWidth(neurons, seeds=count, seed=seed, dtype=dtype)
     _check_output(output, checkpoint, resume=resume, overwrite=overwrite)
     files.check_writable(output)
     answer = run(described, chosen, throw=False, progress=not quiet, checkpoint=checkpoint)

@@ -269,7 +269,7 @@ def flow(
     points = enough_points(size) if points is None else check.integer("points", points, least=2)
     check.memory("vertices of all layers", 8 * size**2 * (4 * layers + 6 * replicas), "use fewer samples or layers")
     variances, biases = point.weight_variances, [scale**2 for scale in network.bias_scales]
-    last = variances[-1] * point.features[-1] + biases[-1]
+    last = variances[-1] * point.feature_kernel[-1] + biases[-1]
     covariances, errors = np.zeros((2, layers, size, size))
     shifts, shift_errors = np.zeros((2, layers, size))
     sources = feature_covariances(point.activation, point.preactivation, pairs, points, range(seed, seed + replicas))

@@ -173,7 +173,7 @@ def _program(network: MLP, rule: LearningRule, dimension: int, outputs: int) -> 
         rule=rule,
         optimiser=SGD(learning_rate=1.0, steps=1),
         richness=jnp.asarray(1.0),
-        ratios=network.ratios,
+        ratios=network.normalised_width_ratios,
     )
 
 

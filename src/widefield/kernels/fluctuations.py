@@ -12,6 +12,7 @@ from ..activations import Activation
 from ..base import check
 from ..base.arrays import Floats
 from ..base.errors import InvalidInput
+from ..base.renamed import renamed
 from ..base.statistics import mean_and_error
 from ..gaussian.jacobians import feature_jacobian, slope_jacobian
 from ..gaussian.sample_pairs import Pairs
@@ -20,6 +21,7 @@ from .noise import MOST_EXACT, exact_moments, sampled_moments
 from .static import StaticKernel
 
 
+@renamed(features="feature_kernel", gradients="gradient_kernel")
 @dataclass(frozen=True, eq=False)
 class SaddlePoint:
     """Kernels of the layers l = 1 .. L at infinite width, at initialisation (BP23 section 3.1, App. D).
@@ -27,21 +29,21 @@ class SaddlePoint:
         K^l = sigma_{l-1}^2 Phi^{l-1} + beta_{l-1}^2        Phi^l = <phi phi>,  h ~ N(0, K^l)
         G^l = sigma_l^2 G^{l+1} <phi' phi'>                  G^{L+1} = 1
 
-    in `preactivation`, `features`, `gradients` and, for <phi' phi'>, `slopes`; `weight_variances` are sigma_0^2 ..
-    sigma_L^2.
+    in `preactivation`, `feature_kernel`, `gradient_kernel` and, for <phi' phi'>, `slopes`; `weight_variances` are
+    sigma_0^2 .. sigma_L^2.
     """
 
     activation: Activation
     weight_variances: tuple[float, ...]
     preactivation: Float[Floats, "l p p"]
-    features: Float[Floats, "l p p"]
+    feature_kernel: Float[Floats, "l p p"]
     slopes: Float[Floats, "l p p"]
-    gradients: Float[Floats, "l p p"]
+    gradient_kernel: Float[Floats, "l p p"]
 
     @property
     def pregradients(self) -> Float[Floats, "l p p"]:
         """R^l = sigma_l^2 G^{l+1}, the covariance of z^l."""
-        above = np.concatenate([self.gradients[1:], np.ones_like(self.gradients[:1])])
+        above = np.concatenate([self.gradient_kernel[1:], np.ones_like(self.gradient_kernel[:1])])
         return np.asarray(np.asarray(self.weight_variances[1:])[:, None, None] * above)
 
 
@@ -54,18 +56,19 @@ def saddle_point(network: MLP, x: Float[Floats, "p d"]) -> SaddlePoint:
     return SaddlePoint(network.phi, tuple(weights), covariances, found.feature, found.slope, found.gradient)
 
 
+@renamed(accuracy="relative_error")
 @dataclass(frozen=True, eq=False)
 class KernelFluctuations:
     """N times the covariance of the kernels over networks, at leading order in 1/N.
 
     N is the width of layers of ratio 1. `covariance[i, l, p, j, m, q]` belongs to the pairs p and q in the layers l + 1
-    and m + 1 of the feature kernels (i, j = 0) and the gradient kernels (1). `accuracy` is the largest relative
-    standard error of the variances of a layer (rms over pairs) from sampled averages; 0 if nothing was sampled.
+    and m + 1 of the feature kernels (i, j = 0) and the gradient kernels (1). `relative_error` is the largest
+    one of the variances of a layer (rms over pairs), a standard error from sampled averages; 0 if nothing was sampled.
     """
 
     pairs: Pairs
     covariance: Float[Floats, "2 l q 2 l q"]
-    accuracy: float
+    relative_error: float
 
     @property
     def features(self) -> Float[Floats, "l q l q"]:
@@ -93,8 +96,8 @@ def ntk_weights(
     pairs: Pairs, point: SaddlePoint, input_kernel: Float[Floats, "p p"], *, train_biases: bool
 ) -> Float[Floats, "2 l q"]:
     """dK_p / dPhi^l_p = G^{l+1}_p and dK_p / dG^l_p = Phi^{l-1}_p + [biases learn]."""
-    above = np.concatenate([point.gradients[1:], np.ones_like(point.gradients[:1])])
-    below = np.concatenate([input_kernel[None], point.features[:-1]])
+    above = np.concatenate([point.gradient_kernel[1:], np.ones_like(point.gradient_kernel[:1])])
+    below = np.concatenate([input_kernel[None], point.feature_kernel[:-1]])
     return np.stack([pairs.of(above), pairs.of(below) + (1.0 if train_biases else 0.0)])
 
 
@@ -103,14 +106,15 @@ def combined(covariance: Float[Floats, "2 l q 2 l q"], weights: Float[Floats, "2
     return np.asarray(np.einsum("ilp,ilpjmq,jmq->pq", weights, covariance, weights, optimize=True))
 
 
+@renamed(ratios="width_ratios", first_seed="seed")
 def kernel_fluctuations(
     point: SaddlePoint,
-    ratios: tuple[float, ...],
+    width_ratios: tuple[float, ...],
     pairs: Pairs | None = None,
     *,
     points: int = 2**14,
     replicas: int = 4,
-    first_seed: int = 0,
+    seed: int = 0,
     report: Callable[[int, int], None] = lambda done, total: None,
 ) -> KernelFluctuations:
     """Joint covariance of all Phi^l and G^l of random networks, at order 1/N.
@@ -128,7 +132,7 @@ def kernel_fluctuations(
     recursion of the four-point vertex, PDLT eq. (4.119), between layers too.
 
     With one or two samples everything is integrated, to about 1e-9; with more, J and J' still are, but averages of four
-    functions are sampled, to 1e-3 or so (`accuracy` says).
+    functions are sampled, to 1e-3 or so (`relative_error` says).
 
     >>> point = saddle_point(MLP(3, "linear"), np.ones((1, 1)))
     >>> kernel_fluctuations(point, (1.0, 1.0, 1.0)).features[:, 0, :, 0].round(9)
@@ -138,17 +142,17 @@ def kernel_fluctuations(
 
     Args:
         point: the kernels at infinite width.
-        ratios: N_l / N of the layers.
+        width_ratios: N_l / N of the layers.
         pairs: pairs of samples to follow; None is all of them.
         points: Sobol points for averages of four functions, in each of
-        replicas: independent sets, whose scatter gives `accuracy`.
-        first_seed: of the replicas first_seed, first_seed + 1, ...
+        replicas: independent sets, whose scatter gives `relative_error`.
+        seed: of the replicas seed, seed + 1, ...
         report: called with the layers done and the layers in all.
     """
     layers, samples = point.preactivation.shape[:2]
     pairs = Pairs.within(samples) if pairs is None else pairs
-    if len(ratios) != layers:
-        raise InvalidInput(f"ratios has {len(ratios)} entries; the network has {layers} hidden layers")
+    if len(width_ratios) != layers:
+        raise InvalidInput(f"width_ratios has {len(width_ratios)} entries; the network has {layers} hidden layers")
     if not np.all(np.isfinite(point.slopes)):
         raise InvalidInput(
             f"activation {point.activation.name!r} has an infinite <phi'^2>: its gradients have no limit"
@@ -162,28 +166,28 @@ def kernel_fluctuations(
         bending.append(slope_jacobian(point.activation, K, pairs))
         report(layer + 1, layers)
     responses = _responses(point, pairs, onwards, bending)
-    noises = _noises(point, pairs, points, replicas, first_seed)
+    noises = _noises(point, pairs, points, replicas, seed)
     total = np.zeros((2 * layers * size, 2 * layers * size))
     spread = np.zeros((len(noises[0]), 2 * layers * size))
     for layer, response in enumerate(responses):
-        total += response @ (np.mean(noises[layer], axis=0) / ratios[layer]) @ response.T
+        total += response @ (np.mean(noises[layer], axis=0) / width_ratios[layer]) @ response.T
         for replica, noise in enumerate(noises[layer]):
-            spread[replica] += np.einsum("ab,ab->a", response @ (noise / ratios[layer]), response)
+            spread[replica] += np.einsum("ab,ab->a", response @ (noise / width_ratios[layer]), response)
     covariance = (0.5 * (total + total.T)).reshape(2, layers, size, 2, layers, size)
-    return KernelFluctuations(pairs, covariance, _accuracy(spread.reshape(-1, 2 * layers, size)))
+    return KernelFluctuations(pairs, covariance, _relative_error(spread.reshape(-1, 2 * layers, size)))
 
 
 def _noises(
-    point: SaddlePoint, pairs: Pairs, points: int, replicas: int, first_seed: int
+    point: SaddlePoint, pairs: Pairs, points: int, replicas: int, seed: int
 ) -> list[list[Float[Floats, "{2*len(pairs)} {2*len(pairs)}"]]]:
     """Covariance of (eps, zeta) of a neuron of every layer: one if it is exact, else one of every replica."""
     K, R = point.preactivation, point.pregradients
     if K.shape[1] <= MOST_EXACT:
         moments = exact_moments(point.activation, K, pairs)
         return [[moment.noise(r, pairs)] for moment, r in zip(moments, R, strict=True)]
-    seeds = range(first_seed, first_seed + replicas)
+    seeds = range(seed, seed + replicas)
     return [
-        [sampled_moments(point.activation, k, pairs, seed, layer, points).noise(r, pairs) for seed in seeds]
+        [sampled_moments(point.activation, k, pairs, number, layer, points).noise(r, pairs) for number in seeds]
         for layer, (k, r) in enumerate(zip(K, R, strict=True))
     ]
 
@@ -217,7 +221,7 @@ def _responses(
     return responses
 
 
-def _accuracy(variances: Float[Floats, "r l q"]) -> float:
+def _relative_error(variances: Float[Floats, "r l q"]) -> float:
     """Largest over layers of the rms standard error of the mean over replicas, relative to the rms of the variances."""
     mean, error = mean_and_error(variances, alone=0.0)
     sizes = np.sum(mean**2, axis=-1)

@@ -15,6 +15,7 @@ from ..base import check
 from ..base.arrays import Floats
 from ..base.describe import put
 from ..base.errors import InvalidInput
+from ..base.renamed import renamed
 from ..data.samples import column
 from ..gaussian.roots import ROUNDING
 
@@ -70,24 +71,26 @@ class Prediction:
         return 0.5 * float(np.sum((self.mean - y) ** 2)), variance
 
 
-def posterior(kernel: Blocks, y: ArrayLike, *, noise: float = 0.0) -> Prediction:
-    """Exact Bayesian inference with a Gaussian process prior and targets of variance `noise`.
+@renamed(noise="ridge")
+def posterior(kernel: Blocks, y: ArrayLike, *, ridge: float = 0.0) -> Prediction:
+    """Exact Bayesian inference with a Gaussian process prior and noise of variance `ridge` on the targets.
 
-        mean = k (K + noise)^-1 y        covariance = k_test - k (K + noise)^-1 k^T
+        mean = k (K + ridge)^-1 y        covariance = k_test - k (K + ridge)^-1 k^T
 
-    PDLT eqs. (6.64), (6.57), there for noise = 0; the covariance is that of f, without the noise.
+    PDLT eqs. (6.64), (6.57), there for ridge = 0; the covariance is that of f, without the noise.
     """
-    targets, factor = _targets(kernel.train, y), _cholesky(kernel.train, noise)
+    targets, factor = _targets(kernel.train, y), _cholesky(kernel.train, ridge)
     half = scipy.linalg.solve_triangular(factor, kernel.cross.T, lower=True)
     mean = half.T @ scipy.linalg.solve_triangular(factor, targets, lower=True)
     return Prediction(mean, kernel.test - half.T @ half)
 
 
-def log_evidence(train: ArrayLike, y: ArrayLike, *, noise: float = 0.0) -> float:
-    """Log marginal likelihood of the targets, sum over outputs of log N(y; 0, K + noise), PDLT section 6.3."""
+@renamed(noise="ridge")
+def log_evidence(train: ArrayLike, y: ArrayLike, *, ridge: float = 0.0) -> float:
+    """Log marginal likelihood of the targets, sum over outputs of log N(y; 0, K + ridge), PDLT section 6.3."""
     kernel = check.array("train", train, ndim=2)
     _symmetric("train", kernel)
-    return evidence(_cholesky(kernel, noise), _targets(kernel, y))
+    return evidence(_cholesky(kernel, ridge), _targets(kernel, y))
 
 
 def evidence(factor: Floats, y: Floats) -> float:
@@ -171,15 +174,15 @@ def _targets(train: Floats, y: ArrayLike) -> Floats:
     return targets
 
 
-def _cholesky(train: Floats, noise: float) -> Floats:
-    variance = check.number("noise", noise, least=0.0)
+def _cholesky(train: Floats, ridge: float) -> Floats:
+    variance = check.number("ridge", ridge, least=0.0)
     try:
         return np.asarray(np.linalg.cholesky(train + variance * np.eye(len(train))))
     except np.linalg.LinAlgError:
         smallest = float(scipy.linalg.eigvalsh(train).min())
         raise InvalidInput(
-            f"noise = {noise:g} is too small: the kernel of the training samples is singular (smallest eigenvalue "
-            f"{smallest:.3g}), because of duplicate samples or too simple a network; try noise = 1e-6 of its diagonal"
+            f"ridge = {ridge:g} is too small: the kernel of the training samples is singular (smallest eigenvalue "
+            f"{smallest:.3g}), because of duplicate samples or too simple a network; try ridge = 1e-6 of its diagonal"
         ) from None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -46,6 +46,9 @@ class Loss(Described, family="loss", metaclass=_ByPosition):
                 return jnp.sum((targets - outputs) ** 4, axis=-1)
     """
 
+    formula: ClassVar[str] = ""
+    """Of one sample, with outputs f_c and targets y_c."""
+
     reduction: str = field(default="sum", kw_only=True)
 
     def __post_init__(self) -> None:
@@ -60,6 +63,11 @@ class Loss(Described, family="loss", metaclass=_ByPosition):
         """Delta = -d value / d outputs of every sample."""
         slope: Array = jax.grad(lambda f: jnp.sum(self.value(f, targets)))(outputs)
         return -slope
+
+    @property
+    def convention(self) -> str:
+        """What is added up, in words and symbols, for whoever reads a number in a file."""
+        return f"{self.reduction} over samples of {self.formula or self.kind or type(self).__name__}"
 
     def check_targets(self, targets: NDArray[np.float64]) -> None:
         """Raise `InvalidInput` if the targets make no sense for this loss."""
@@ -82,6 +90,8 @@ class Loss(Described, family="loss", metaclass=_ByPosition):
 class SquaredError(Loss, kind="squared-error"):
     """loss = 1/2 sum_c (y_c - f_c)^2, so Delta = y - f."""
 
+    formula: ClassVar[str] = "1/2 sum_c (y_c - f_c)^2"
+
     def value(self, outputs: Float[Array, "p c"], targets: Float[Array, "p c"]) -> Float[Array, " p"]:
         """Loss of every sample."""
         return 0.5 * jnp.sum((targets - outputs) ** 2, axis=-1)
@@ -94,6 +104,8 @@ class SquaredError(Loss, kind="squared-error"):
 @dataclass(frozen=True)
 class Logistic(Loss, kind="logistic"):
     """loss = sum_c log(1 + exp(-y_c f_c)) for targets y = -1 or +1."""
+
+    formula: ClassVar[str] = "sum_c log(1 + exp(-y_c f_c))"
 
     def value(self, outputs: Float[Array, "p c"], targets: Float[Array, "p c"]) -> Float[Array, " p"]:
         """Loss of every sample."""
@@ -117,6 +129,8 @@ class Logistic(Loss, kind="logistic"):
 class SoftmaxCrossEntropy(Loss, kind="softmax-cross-entropy"):
     """loss = -sum_c y_c log softmax(f)_c for targets that are probabilities (one-hot rows, say)."""
 
+    formula: ClassVar[str] = "-sum_c y_c log softmax(f)_c"
+
     def value(self, outputs: Float[Array, "p c"], targets: Float[Array, "p c"]) -> Float[Array, " p"]:
         """Loss of every sample."""
         return -jnp.sum(targets * jax.nn.log_softmax(outputs, axis=-1), axis=-1)
@@ -138,6 +152,10 @@ class SoftmaxCrossEntropy(Loss, kind="softmax-cross-entropy"):
 @dataclass(frozen=True)
 class Huber(Loss, kind="huber"):
     """loss = sum_c of e^2/2 where |e| <= threshold and threshold (|e| - threshold/2) beyond, e = y - f."""
+
+    formula: ClassVar[str] = (
+        "sum_c (e_c^2/2 where |e_c| <= threshold, threshold (|e_c| - threshold/2) beyond), e = y - f"
+    )
 
     threshold: float = 1.0
 

@@ -14,6 +14,7 @@ from ..activations import Activation, get
 from ..base import check
 from ..base.describe import Described, put
 from ..base.errors import InvalidInput
+from ..base.renamed import former
 
 PARAMETERISATIONS = ("mean-field", "ntk")
 
@@ -108,10 +109,12 @@ class MLP(Described, family="network", kind="mlp"):
         return self.parameterisation == "ntk" and not self.centred and self.richness > 0
 
     @property
-    def ratios(self) -> tuple[float, ...]:
+    def normalised_width_ratios(self) -> tuple[float, ...]:
         """N_1/N_L .. N_L/N_L, in the units of the theory (the last hidden layer has ratio 1)."""
         ratios = self.width_ratios or (1.0,) * self.hidden_layers
         return tuple(r / ratios[-1] for r in ratios)
+
+    ratios = former("MLP", "ratios", "normalised_width_ratios")
 
     def widths(self, width: int) -> tuple[int, ...]:
         """Numbers of neurons N_1 .. N_L of a real network of nominal `width`."""

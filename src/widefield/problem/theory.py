@@ -6,8 +6,11 @@ import hashlib
 from dataclasses import MISSING, dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+import tomli_w
+
 from ..base.describe import Described
 from ..base.errors import InvalidInput
+from ..base.renamed import in_old_words
 from ..base.version import __version__
 from .scope import NotInScope, Reason, Scope
 
@@ -63,7 +66,13 @@ class Theory(Described, family="theory"):
 
     def fingerprint(self, problem: Problem) -> str:
         """Identifies a run: a checkpoint may only be resumed by the same theory on the same problem."""
-        text = "\n".join([__version__, problem.to_toml(), repr(self)])
+        sections = {name: getattr(problem, name) for name in problem.sections}
+        told = {name: in_old_words(part.to_table(), part.old_words) for name, part in sections.items()}
+        settings = in_old_words(
+            {field.name: getattr(self, field.name) for field in fields(self) if field.repr}, self.old_words
+        )
+        named = ", ".join(f"{name}={value!r}" for name, value in settings.items())
+        text = "\n".join([__version__, tomli_w.dumps(told), f"{type(self).__qualname__}({named})"])
         return hashlib.sha256(text.encode()).hexdigest()
 
     def identity(self, problem: Problem, session: Session) -> str:

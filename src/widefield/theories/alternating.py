@@ -15,6 +15,7 @@ from ..base.arrays import Arrays
 from ..base.describe import put
 from ..base.errors import InvalidInput, NotAccurate
 from ..base.precision import double_precision
+from ..base.renamed import renamed
 from ..kernels.static import StaticKernel
 from ..problem.optimisers import SGD
 from ..problem.rules import DirectFeedbackAlignment, FeedbackAlignment, GatedLinear, GradientDescent, Hebb
@@ -37,34 +38,35 @@ RESPONSES = ("auto", "jacobian", "stein")
 _JITTER = {"jacobian": 1e-6, "stein": 1e-4}
 
 
+@renamed(samples="particles", jacobian_samples="jacobian_particles")
 @dataclass(frozen=True)
 class AlternatingMonteCarlo(Theory, kind="alternating-monte-carlo"):
     """Infinite width by fixed-point iteration over all times at once (BP22 Algorithm 1, BP23 Algorithm 1).
 
     Every iteration draws the fields of each layer from the kernels and responses of the last one, estimates these anew,
     and moves a fraction `damping` of the way. An independent check of `InfiniteWidth`, which solves the same equations
-    in one pass and much faster: here an iteration costs (P T)^3, and errors fall as samples^(-1/2) at best.
+    in one pass and much faster: here an iteration costs (P T)^3, and errors fall as particles^(-1/2) at best.
 
     Attributes of the answer: `iterations`, `change` (relative change of the kernels in the last one), `converged`.
 
     Args:
-        samples: of the fields of a layer in every iteration.
+        particles: samples of the fields of a layer in every iteration.
         damping: fraction of the way to the new estimates that all order parameters move.
         iterations: most iterations.
         tolerance: stop at this relative change of the kernels; `NotAccurate` warns if it was not reached.
         seed: of the replicas seed, seed + 1, ...
-        responses: "jacobian" (implicit differentiation of samples), "stein" (correlations with the noise) or "auto":
-            Jacobians, but Stein's lemma for activations with kinks, whose phi'' no sample sees.
+        responses: "jacobian" (implicit differentiation of particles), "stein" (correlations with the noise) or "auto":
+            Jacobians, but Stein's lemma for activations with kinks, whose phi'' no particle sees.
         fresh: new random numbers in every iteration, as published; otherwise the same ones, with which it converges.
-        matched: make second moments of the noise exact (and linear networks); needs more samples than sources.
+        matched: make second moments of the noise exact (and linear networks); needs more particles than sources.
         settle: after so many iterations the damping falls as 1/k, which averages noise away; never, if at least
             `iterations`.
         jitter: added to the diagonals of covariances, relative to their means; None: 1e-6, or 1e-4 with "stein".
-        jacobian_samples: how many samples are differentiated.
+        jacobian_particles: how many of them are differentiated.
         replicas: independent solutions, whose scatter gives the standard error of every number.
     """
 
-    samples: int = 2000
+    particles: int = 2000
     damping: float = 0.6
     iterations: int = 50
     tolerance: float = 5e-3
@@ -74,12 +76,12 @@ class AlternatingMonteCarlo(Theory, kind="alternating-monte-carlo"):
     matched: bool = False
     settle: int = 20
     jitter: float | None = None
-    jacobian_samples: int = 100
+    jacobian_particles: int = 100
     replicas: int = 4
 
     def __post_init__(self) -> None:
         """Check and normalise every field."""
-        for name in ("samples", "iterations", "jacobian_samples", "replicas"):
+        for name in ("particles", "iterations", "jacobian_particles", "replicas"):
             put(self, **{name: check.integer(name, getattr(self, name), least=1)})
         put(self, damping=check.number("damping", self.damping, above=0.0, most=1.0))
         put(self, tolerance=check.number("tolerance", self.tolerance, least=0.0))
@@ -154,7 +156,7 @@ class AlternatingMonteCarlo(Theory, kind="alternating-monte-carlo"):
         if change > self.tolerance:
             warnings.warn(
                 f"tolerance = {self.tolerance:g} was not reached: kernels still change by {change:.2g} after "
-                f"{self.iterations} iterations; use more samples or iterations, or InfiniteWidth",
+                f"{self.iterations} iterations; use more particles or iterations, or InfiniteWidth",
                 NotAccurate,
                 stacklevel=3,
             )
@@ -168,19 +170,19 @@ class AlternatingMonteCarlo(Theory, kind="alternating-monte-carlo"):
         by_jacobian = self.responses == "jacobian" or (self.responses == "auto" and smooth)
         responses: Literal["jacobian", "stein"] = "jacobian" if by_jacobian else "stein"
         jitter = _JITTER[responses] if self.jitter is None else self.jitter
-        differentiated = min(self.jacobian_samples, self.samples)
+        differentiated = min(self.jacobian_particles, self.particles)
         all_times = problem.record.between_times
-        return Sampling(self.samples, responses, self.matched, jitter, differentiated, all_times)
+        return Sampling(self.particles, responses, self.matched, jitter, differentiated, all_times)
 
     def _check_matching(self, equations: Equations) -> None:
-        """Raise if there are more sources to match than samples to do it with."""
+        """Raise if there are more sources to match than particles to do it with."""
         depth = equations.depth
         sizes = [counts(equations, first=k == 1, last=k == depth) for k in range(1, depth + 1)]
         sources = max(sum(size.values()) for size in sizes)
-        if self.matched and self.samples <= sources:
+        if self.matched and self.particles <= sources:
             raise InvalidInput(
-                f"samples = {self.samples} must exceed the {sources} sources of a layer if matched = true; use more "
-                "samples or matched = false"
+                f"particles = {self.particles} must exceed the {sources} sources of a layer if matched = true; use "
+                "more particles or matched = false"
             )
 
     def _check_memory(self, problem: Problem) -> None:
@@ -189,7 +191,7 @@ class AlternatingMonteCarlo(Theory, kind="alternating-monte-carlo"):
         n = (problem.samples.samples + problem.samples.test_samples) * (problem.optimiser.steps + 1)
         kept = 3 if rule.exact else 4 + 3 * (rule.kind == "feedback")
         matrices = 2 * depth * kept + 16  # both iterates of every layer, and what a layer needs
-        needed = 8 * (matrices * n**2 + 16 * n * self.samples)
+        needed = 8 * (matrices * n**2 + 16 * n * self.particles)
         check.memory("kernels between all times", needed, "use fewer steps, samples or test samples, or InfiniteWidth")
 
 

@@ -214,7 +214,7 @@ def _grid(problem: Problem, setting: Setting, statistics: dict[str, float]) -> G
 
 def _gates(problem: Problem, setting: Setting, statistics: dict[str, float]) -> Gates:
     gates = Gates.of(problem.network.phi, setting.kernel)
-    statistics["uncertainty_of_gates"] = gates.uncertainty
+    statistics["gates_bound"] = gates.bound
     return gates
 
 

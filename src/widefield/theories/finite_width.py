@@ -14,6 +14,7 @@ from jaxtyping import Array, Int
 from ..base import check
 from ..base.describe import put
 from ..base.precision import double_precision
+from ..base.renamed import renamed
 from ..matrices.dense import Dense
 from ..matrices.substrate import State
 from ..problem.rules import FeedbackAlignment
@@ -29,11 +30,12 @@ if TYPE_CHECKING:
     from ..base.session import Session
     from ..problem.problem import Problem
 
-PRECISIONS = ("float64", "float32")
+DTYPES = ("float64", "float32")
 _CACHE = 24 * 2**20
 """Bytes of weights that are worth training side by side: beyond the cache a step waits for memory."""
 
 
+@renamed(first_seed="seed", precision="dtype")
 @dataclass(frozen=True)
 class FiniteWidth(Theory, kind="finite-width"):
     """Train `seeds` real networks of the given width.
@@ -41,8 +43,8 @@ class FiniteWidth(Theory, kind="finite-width"):
     Args:
         width: number N of neurons in a hidden layer (times its `width_ratios`).
         seeds: number of independent networks; results carry their mean and standard error.
-        first_seed: networks have the seeds first_seed, first_seed + 1, ...
-        precision: "float64", or "float32" (faster, about 1e-5 accurate).
+        seed: networks have the seeds seed, seed + 1, ...
+        dtype: "float64", or "float32" (faster, about 1e-5 accurate).
         parallel: networks trained side by side in one compiled program; None takes as many as fit into the
             processor's cache, which is fastest.
     """
@@ -51,16 +53,16 @@ class FiniteWidth(Theory, kind="finite-width"):
 
     width: int
     seeds: int = 1
-    first_seed: int = 0
-    precision: str = "float64"
+    seed: int = 0
+    dtype: str = "float64"
     parallel: int | None = None
 
     def __post_init__(self) -> None:
         """Check and normalise every field."""
         put(self, width=check.integer("width", self.width, least=1))
         put(self, seeds=check.integer("seeds", self.seeds, least=1))
-        put(self, first_seed=check.integer("first_seed", self.first_seed, most=2**62))
-        check.choice("precision", self.precision, PRECISIONS)
+        put(self, seed=check.integer("seed", self.seed, most=2**62))
+        check.choice("dtype", self.dtype, DTYPES)
         if self.parallel is not None:
             put(self, parallel=check.integer("parallel", self.parallel, least=1))
 
@@ -90,27 +92,27 @@ class FiniteWidth(Theory, kind="finite-width"):
         with double_precision():
             richness = problem.network.effective_richness(widths[-1])
             ratios = tuple(n / widths[-1] for n in widths)
-            program = compile_problem(problem, richness, ratios, self.precision)
-            observer = Observer(program, jnp.asarray(problem.samples.y_test, self.precision), problem.record)
+            program = compile_problem(problem, richness, ratios, self.dtype)
+            observer = Observer(program, jnp.asarray(problem.samples.y_test, self.dtype), problem.record)
 
-            start = DenseStart(program, widths, self.precision)
+            start = DenseStart(program, widths, self.dtype)
             groups = self._groups(problem, widths)
             state = eqx.filter_eval_shape(start.one, jnp.asarray(0))
             needed = record_bytes(observer, state, len(times), self.seeds)
             check.memory("records", needed, "record less often (record.every) or fewer samples (record.samples)")
             outcome = Runner(observer, start, groups, times, session, self.identity(problem, session)).run()
-        return from_outcome(problem, self, outcome, range(self.first_seed, self.first_seed + self.seeds))
+        return from_outcome(problem, self, outcome, range(self.seed, self.seed + self.seeds))
 
     def _groups(self, problem: Problem, widths: tuple[int, ...]) -> list[range]:
         """Seeds that are trained side by side."""
         copies = problem.optimiser.copies + isinstance(problem.rule, FeedbackAlignment)
-        itemsize = 8 if self.precision == "float64" else 4
+        itemsize = 8 if self.dtype == "float64" else 4
         entries = sum(a * b for a, b in zip(widths, (*widths[1:], problem.samples.outputs), strict=True))
         weights = copies * itemsize * entries
         size = min(self.seeds, self.parallel or max(1, _CACHE // weights))
         check.memory("weights", 2 * size * weights, "reduce width or parallel")
         count = -(-self.seeds // size)  # groups of nearly equal size, so that few sizes have to be compiled
-        bounds = [self.first_seed + self.seeds * k // count for k in range(count + 1)]
+        bounds = [self.seed + self.seeds * k // count for k in range(count + 1)]
         return [range(low, high) for low, high in pairwise(bounds)]
 
 
@@ -119,11 +121,11 @@ class DenseStart(eqx.Module):
 
     program: Program
     widths: tuple[int, ...] = eqx.field(static=True)
-    precision: str = eqx.field(static=True)
+    dtype: str = eqx.field(static=True)
 
     def one(self, seed: Int[Array, ""]) -> State:
         """Draw the weights of one seed."""
-        return self.program.start(Dense(seed, self.widths, self.precision))
+        return self.program.start(Dense(seed, self.widths, self.dtype))
 
     def __call__(self, seeds: Sequence[int]) -> State:
         """Draw the weights of several seeds."""

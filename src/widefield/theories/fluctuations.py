@@ -16,6 +16,7 @@ from ..base.arrays import Arrays, Floats
 from ..base.describe import put
 from ..base.errors import InvalidInput
 from ..base.precision import double_precision
+from ..base.renamed import renamed
 from ..gaussian.sample_pairs import Pairs
 from ..kernels.fluctuations import KernelFluctuations, SaddlePoint, kernel_fluctuations, saddle_point
 from ..problem.losses import SquaredError
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from ..problem.problem import Problem
 
 
+@renamed(first_seed="seed")
 @dataclass(frozen=True)
 class Fluctuations(Theory, kind="fluctuations"):
     """Mean and standard deviation over networks of one width: kernels scatter by N^(-1/2) (BP22 App. P.7, BP23 App. H).
@@ -45,23 +47,23 @@ class Fluctuations(Theory, kind="fluctuations"):
 
     `feature_kernel_covariance`, `gradient_kernel_covariance` and `feature_gradient_covariance` hold the covariances of
     all layers and pairs of training samples, and `ntk_covariance` that of the NTK; the samples of a pair are in
-    `first` and `second`.
+    `pair_sample` and `pair_sample_`.
 
-    For one or two samples (training and test) there is no sampling; otherwise attribute `accuracy` is the relative
-    standard error of variances. Corrections are of relative order depth / width. Time and memory grow with the square
+    For one or two samples (training and test) there is no sampling; otherwise attribute `relative_error` is that of
+    variances, a standard error. Corrections are of relative order depth / width. Time and memory grow with the square
     of the number of pairs of samples: meant for up to about 20 samples.
 
     Args:
         width: number N of neurons in a hidden layer (times its `width_ratios`).
         points: Sobol points for averages of four functions; a power of 2.
         replicas: independent sets of these.
-        first_seed: of the replicas first_seed, first_seed + 1, ...
+        seed: of the replicas seed, seed + 1, ...
     """
 
     width: int
     points: int = 2**14
     replicas: int = 4
-    first_seed: int = 0
+    seed: int = 0
 
     def __post_init__(self) -> None:
         """Check and normalise every field."""
@@ -70,7 +72,7 @@ class Fluctuations(Theory, kind="fluctuations"):
         if self.points & (self.points - 1):
             raise InvalidInput(f"points = {self.points} must be a power of 2, for example {2**14}")
         put(self, replicas=check.integer("replicas", self.replicas, least=2))
-        put(self, first_seed=check.integer("first_seed", self.first_seed, most=2**62))
+        put(self, seed=check.integer("seed", self.seed, most=2**62))
 
     @property
     def label(self) -> str:
@@ -115,7 +117,7 @@ class Fluctuations(Theory, kind="fluctuations"):
             pairs,
             points=self.points,
             replicas=self.replicas,
-            first_seed=self.first_seed,
+            seed=self.seed,
             # Nearly all of the time goes into layers, none into steps.
             report=lambda done, total: session.report(done * problem.optimiser.steps // (total + 1), *unknown),
         )
@@ -126,8 +128,8 @@ class Fluctuations(Theory, kind="fluctuations"):
         if problem.record.kernels:
             arrays |= lazy.kernels(recorder, len(steps))
         session.report(problem.optimiser.steps, problem.optimiser.steps, float(arrays["loss"][-1]))
-        statistics = {"accuracy": found.accuracy, "seconds": time.perf_counter() - began}
-        factors = recorder.unmoved(point.features, point.gradients)
+        statistics = {"relative_error": found.relative_error, "seconds": time.perf_counter() - began}
+        factors = recorder.unmoved(point.feature_kernel, point.gradient_kernel)
         factors |= lazy.covariances() if problem.record.kernels else {}
         return from_arrays(problem, self, arrays, steps, statistics, factors)
 
@@ -145,8 +147,8 @@ class _Lazy:
     def ntk(self) -> tuple[Float[Floats, "n n"], Float[Floats, "q q"]]:
         """The NTK and the covariance of its pairs at this width."""
         biases = self.problem.network.train_biases
-        gradients = np.concatenate([self.point.gradients, np.ones_like(self.inputs)[None]])
-        features = np.concatenate([self.inputs[None], self.point.features]) + (1.0 if biases else 0.0)
+        gradients = np.concatenate([self.point.gradient_kernel, np.ones_like(self.inputs)[None]])
+        features = np.concatenate([self.inputs[None], self.point.feature_kernel]) + (1.0 if biases else 0.0)
         covariance = self.found.ntk(self.point, self.inputs, train_biases=biases) / self.width
         return np.sum(gradients * features, axis=0), covariance
 
@@ -166,8 +168,8 @@ class _Lazy:
 
     def kernels(self, recorder: Recorder, times: int) -> Arrays:
         """Kernels of the recorded samples, which do not move, and their deviations."""
-        gradient = self.point.gradients[..., :, None, :, None]
-        found = recorder.kernels(self.point.features, gradient)
+        gradient = self.point.gradient_kernel[..., :, None, :, None]
+        found = recorder.kernels(self.point.feature_kernel, gradient)
         variances = np.einsum("ilpilp->ilp", self.found.covariance) / self.width
         rows, columns = recorder.rows, np.arange(recorder.recorded)
         moving = {"feature_kernel": variances[0], "gradient_kernel": variances[1], "ntk": np.diagonal(self.ntk()[1])}
@@ -188,8 +190,8 @@ class _Lazy:
             "gradient_kernel_covariance": (paired, joint[1, :, :, 1]),
             "feature_gradient_covariance": (paired, joint[0, :, :, 1]),
             "ntk_covariance": (("pair", "pair_"), self.ntk()[1][np.ix_(kept, kept)]),
-            "first": ("pair", fewer.rows),
-            "second": ("pair", fewer.columns),
+            "pair_sample": ("pair", fewer.rows),
+            "pair_sample_": ("pair", fewer.columns),
         }
 
     def _recorded(self) -> tuple[NDArray[np.intp], Pairs]:

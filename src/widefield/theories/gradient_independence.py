@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ..base.renamed import renamed
 from ..kernels.dynamics import NOT_STILL
 from ..matrices.conditioned import Conditioned
 from ..matrices.decoupled import Decoupled
@@ -16,6 +17,7 @@ from ..training.tangent import TangentProgram
 from .infinite_width import InfiniteWidth
 
 
+@renamed(first_seed="seed", bias="particle_bias")
 @dataclass(frozen=True)
 class GradientIndependence(InfiniteWidth, kind="gradient-independence"):
     """Infinite width with A = B = 0: what forward and backward passes draw from W(0) is independent (BP22 section 5.1).

@@ -18,6 +18,7 @@ from ..base import check
 from ..base.describe import put
 from ..base.errors import InvalidInput, NotAccurate
 from ..base.precision import double_precision
+from ..base.renamed import renamed
 from ..matrices.conditioned import Conditioned
 from ..matrices.substrate import State
 from ..problem.scope import Clause, Scope
@@ -26,7 +27,7 @@ from ..training.observe import Observer
 from ..training.program import Program, compile_problem
 from ..training.runner import Runner, record_bytes
 from ..trajectory.trajectory import Trajectory
-from . import recording as accuracy
+from . import recording
 from .recording import averaged, from_outcome
 
 if TYPE_CHECKING:
@@ -35,29 +36,30 @@ if TYPE_CHECKING:
     from ..problem.record import Record
 
 LAZY_RICHNESS = 1e-6
-"""Stands in for gamma_0 = 0: the kernels move by gamma_0^2, which is beyond the accuracy of everything else."""
+"""Stands in for gamma_0 = 0: the kernels move by gamma_0^2, which is beyond the error of everything else."""
 
 _PILOT_PARTICLES, _PILOT_REPLICAS = 512, 4
 _MOST_PARTICLES, _MOST_REPLICAS = 2**15, 64
 
 
+@renamed(first_seed="seed", bias="particle_bias")
 @dataclass(frozen=True)
 class InfiniteWidth(Theory, kind="infinite-width"):
     """The limit of infinite width (dynamical mean field theory, BP22 eq. (10), BP23 eq. (5)).
 
-    Every number comes with a standard error. Two more are in `Trajectory.data.attrs`: `accuracy`, the largest relative
-    standard error of outputs and kernels, and `bias`, how much the finite number of particles adds to that (if it was
-    asked for by `bias` or `tolerance`).
+    Every number comes with a standard error. Two more are in `Trajectory.data.attrs`: `relative_error`, the largest
+    relative standard error of outputs and kernels, and `particle_bias`, how much the finite number of particles adds to
+    that (if it was asked for by `particle_bias` or `tolerance`).
 
     Args:
         particles: neurons that represent a layer; errors fall faster than particles^(-1/2). A power of 2 is best.
         replicas: independent solutions; their scatter gives the standard error of every number.
         rank_tolerance: directions weaker than this fraction of a vector are not followed; at least 1e-7, where
             rounding begins to look like new directions.
-        first_seed: of the replicas first_seed, first_seed + 1, ...
-        tolerance: the accuracy wanted, for example 0.01; particles, replicas and rank_tolerance are then chosen such
-            that it is reached, as far as that is possible: if not, `NotAccurate` warns and attribute `reached` is 0.
-        bias: whether to estimate the bias, by solving again with half as many particles.
+        seed: of the replicas seed, seed + 1, ...
+        tolerance: the relative error allowed, for example 0.01; particles, replicas and rank_tolerance are then chosen
+            such that it is reached, as far as that is possible: if not, `NotAccurate` warns and attribute `reached` is 0.
+        particle_bias: whether to estimate that of the answer, by solving again with half as many particles.
     """
 
     resumes: ClassVar[bool] = True
@@ -67,19 +69,19 @@ class InfiniteWidth(Theory, kind="infinite-width"):
     particles: int = 2048
     replicas: int = 8
     rank_tolerance: float = 1e-2
-    first_seed: int = 0
+    seed: int = 0
     tolerance: float | None = None
-    bias: bool = False
+    particle_bias: bool = False
 
     def __post_init__(self) -> None:
         """Check and normalise every field."""
         put(self, particles=check.integer("particles", self.particles, least=2))
         put(self, replicas=check.integer("replicas", self.replicas, least=1))
         put(self, rank_tolerance=check.number("rank_tolerance", self.rank_tolerance, least=1e-7, most=1.0))
-        put(self, first_seed=check.integer("first_seed", self.first_seed, most=2**62))
+        put(self, seed=check.integer("seed", self.seed, most=2**62))
         if self.tolerance is not None:
             put(self, tolerance=check.number("tolerance", self.tolerance, above=0.0, most=1.0))
-        check.flag("bias", self.bias)
+        check.flag("particle_bias", self.particle_bias)
 
     @property
     def label(self) -> str:
@@ -107,9 +109,9 @@ class InfiniteWidth(Theory, kind="infinite-width"):
         if self.tolerance is not None:
             return self._to_tolerance(problem, session, self.tolerance)
         answer = _Replicas(self, problem, session, self.identity(problem, session)).upto(self.replicas)
-        if not self.bias or answer.status != "complete":
+        if not self.particle_bias or answer.status != "complete":
             return answer
-        halved = dataclasses.replace(self, particles=self.particles // 2, bias=False)
+        halved = dataclasses.replace(self, particles=self.particles // 2, particle_bias=False)
         aside = dataclasses.replace(session, checkpoint=None)
         coarse = _Replicas(halved, problem, aside, "").upto(self.replicas)
         return _judged(answer, coarse, self.particles / halved.particles)
@@ -122,11 +124,11 @@ class InfiniteWidth(Theory, kind="infinite-width"):
         coarse = _roomy(pilot, problem, dataclasses.replace(session, checkpoint=None))
         if coarse.status != "complete":
             return coarse
-        error = accuracy.statistical(coarse) * math.sqrt(_PILOT_REPLICAS)
+        error = recording.relative_error(coarse) * math.sqrt(_PILOT_REPLICAS)
         chosen = coarse.theory
         assert isinstance(chosen, InfiniteWidth)
         aim = 0.8 * wanted  # a standard error from few replicas is itself uncertain
-        particles = accuracy.enough_particles(
+        particles = recording.enough_particles(
             2 * chosen.particles, error / 2**0.7, aim * math.sqrt(_PILOT_REPLICAS), _MOST_PARTICLES
         )
         refined = dataclasses.replace(chosen, particles=particles)
@@ -137,10 +139,10 @@ class InfiniteWidth(Theory, kind="infinite-width"):
             if answer.status != "complete":
                 return answer
             answer = _judged(answer, coarse, particles / chosen.particles)
-            reached = math.hypot(answer.data.attrs["accuracy"], answer.data.attrs["bias"])
+            reached = math.hypot(answer.data.attrs["relative_error"], answer.data.attrs["particle_bias"])
             if reached <= wanted or replicas == _MOST_REPLICAS:
                 break
-            ratio = (answer.data.attrs["accuracy"] / aim) ** 2
+            ratio = (answer.data.attrs["relative_error"] / aim) ** 2
             replicas = min(_MOST_REPLICAS, max(replicas + 2, math.ceil(replicas * min(ratio, 4.0))))
         settings: dict[str, Any] = {"particles": particles, "rank_tolerance": rank_tolerance}
         settings["seconds"] = answer.data.attrs["seconds"] + coarse.data.attrs["seconds"]
@@ -169,7 +171,9 @@ def _roomy(pilot: InfiniteWidth, problem: Problem, session: Session) -> Trajecto
 
 def _judged(answer: Trajectory, coarse: Trajectory, ratio: float) -> Trajectory:
     """With an estimate of its bias from a coarser answer."""
-    attributes = {"bias": accuracy.bias(answer, coarse, ratio)} if coarse.status == "complete" else {}
+    attributes = (
+        {"particle_bias": recording.particle_bias(answer, coarse, ratio)} if coarse.status == "complete" else {}
+    )
     return dataclasses.replace(answer, data=answer.data.assign_attrs(attributes))
 
 
@@ -183,7 +187,7 @@ class _Replicas:
         times = problem.record.at(problem.optimiser.steps)
         with double_precision():
             richness = LAZY_RICHNESS if lazy else network.richness
-            program = compile_problem(problem, richness, network.ratios, "float64", theory.program)
+            program = compile_problem(problem, richness, network.normalised_width_ratios, "float64", theory.program)
             # The first outputs vanish in the limit, but not those of a few particles divided by a small richness.
             program = dataclasses.replace(program, network=dataclasses.replace(program.network, centred=True))
             observer = Observer(program, jnp.asarray(problem.samples.y_test), problem.record)
@@ -193,13 +197,15 @@ class _Replicas:
 
     def upto(self, replicas: int) -> Trajectory:
         """The mean of so many replicas, with what there was before."""
-        seeds = [self.theory.first_seed + k for k in range(replicas)]
+        seeds = [self.theory.seed + k for k in range(replicas)]
         self.runner.groups = [[seed] for seed in seeds]
         with double_precision():
             outcome = self.runner.run()
         theory = dataclasses.replace(self.theory, replicas=replicas)
         answer = averaged(from_outcome(self.problem, theory, outcome, seeds, theory.rank_tolerance))
-        return dataclasses.replace(answer, data=answer.data.assign_attrs(accuracy=accuracy.statistical(answer)))
+        return dataclasses.replace(
+            answer, data=answer.data.assign_attrs(relative_error=recording.relative_error(answer))
+        )
 
 
 def initial_capacity(program: Program, tolerance: float) -> int:

@@ -16,6 +16,7 @@ from ..base.arrays import Arrays, Floats
 from ..base.describe import put
 from ..base.errors import InvalidInput
 from ..base.precision import double_precision
+from ..base.renamed import renamed
 from ..base.statistics import mean_and_error
 from ..kernels import dynamics
 from ..kernels.dynamics import NOT_STILL
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from ..problem.problem import Problem
 
 
+@renamed(draws="particles")
 @dataclass(frozen=True)
 class Lazy(Theory, kind="lazy"):
     """The limit gamma_0 -> 0: the kernels of infinite width at initialisation, frozen (BP22 section 5, BP23 Table 2).
@@ -46,17 +48,17 @@ class Lazy(Theory, kind="lazy"):
     `outputs_deviation` their standard deviations, and the loss is the mean over networks.
 
     Args:
-        draws: initial outputs that are drawn where the mean and the deviation have no closed form, that is with random
-            initial outputs and another loss than the squared one, or with minibatches.
-        seed: of those draws.
+        particles: initial outputs that are drawn where the mean and the deviation have no closed form, that is with
+            random initial outputs and another loss than the squared one, or with minibatches.
+        seed: of those.
     """
 
-    draws: int = 256
+    particles: int = 256
     seed: int = 0
 
     def __post_init__(self) -> None:
         """Check and normalise every field."""
-        put(self, draws=check.integer("draws", self.draws, least=2))
+        put(self, particles=check.integer("particles", self.particles, least=2))
         put(self, seed=check.integer("seed", self.seed))
 
     @property
@@ -88,7 +90,7 @@ class Lazy(Theory, kind="lazy"):
             elif dynamics.solvable(problem):
                 arrays = _over_networks(recorder, model)
             else:
-                arrays = _over_draws(recorder, model.drawn(self.draws, self.seed))
+                arrays = _over_draws(recorder, model.drawn(self.particles, self.seed))
             factors: Variables = {}
             if problem.record.kernels or problem.record.between_times:
                 still = _Still(problem, arrays["outputs"])

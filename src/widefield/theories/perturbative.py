@@ -19,6 +19,7 @@ from ..base.arrays import Arrays, Floats
 from ..base.describe import put
 from ..base.errors import NotAccurate
 from ..base.precision import double_precision
+from ..base.renamed import renamed
 from ..gaussian.sobol import matched, normals
 from ..kernels.dynamics import NOT_STILL
 from ..kernels.static import LayerKernels, StaticKernel
@@ -44,6 +45,7 @@ _LARGE = 0.5
 """A correction of this fraction of the kernel makes the next ones a concern."""
 
 
+@renamed(first_seed="seed")
 @dataclass(frozen=True)
 class Perturbative(Theory, kind="perturbative"):
     """Kernels and outputs at infinite width to order gamma_0^2 (BP22 section 5.2 and App. P, completed).
@@ -56,20 +58,20 @@ class Perturbative(Theory, kind="perturbative"):
     Args:
         particles: sampled neurons of a layer (a power of 2 is best).
         replicas: independent samples, whose scatter gives standard errors.
-        first_seed: of the replicas first_seed, first_seed + 1, ...
+        seed: of the replicas seed, seed + 1, ...
         published: use the coefficients printed in BP22 eq. (12), which leave out response functions (linear networks).
     """
 
     particles: int = 4096
     replicas: int = 4
-    first_seed: int = 0
+    seed: int = 0
     published: bool = False
 
     def __post_init__(self) -> None:
         """Check and normalise every field."""
         put(self, particles=check.integer("particles", self.particles, least=2))
         put(self, replicas=check.integer("replicas", self.replicas, least=2))
-        put(self, first_seed=check.integer("first_seed", self.first_seed))
+        put(self, seed=check.integer("seed", self.seed))
         check.flag("published", self.published)
 
     @property
@@ -143,7 +145,7 @@ class Perturbative(Theory, kind="perturbative"):
         held = 8 * network.hidden_layers * self.particles * (20 * len(x) + 25 * len(x) * outputs)
         check.memory("sampled neurons", held, "reduce particles or samples")
         statics = layers(network, static, input_kernel)
-        for seed in range(self.first_seed, self.first_seed + self.replicas):
+        for seed in range(self.seed, self.seed + self.replicas):
             points = [matched(normals(seed, k, dimensions, self.particles)).T for k in range(len(statics))]
             sources = tuple(sampled(network.phi, s, p, outputs) for s, p in zip(statics, points, strict=True))
             yield SampledCorrection(statics, sources, jnp.asarray(input_kernel), network.train_biases)
@@ -152,7 +154,12 @@ class Perturbative(Theory, kind="perturbative"):
 def _closed(problem: Problem) -> bool:
     network = problem.network
     plain = network.weight_variances == 1.0 or set(network.weight_scales) == {1.0}
-    return network.activation == "linear" and plain and not network.has_biases and set(network.ratios) == {1.0}
+    return (
+        network.activation == "linear"
+        and plain
+        and not network.has_biases
+        and set(network.normalised_width_ratios) == {1.0}
+    )
 
 
 @dataclass(frozen=True)

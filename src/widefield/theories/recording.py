@@ -28,12 +28,12 @@ Variables = dict[str, tuple[tuple[str, ...], NDArray[Any]]]
 _JUDGED = ("outputs", "feature_kernel", "gradient_kernel")
 
 
-def statistical(trajectory: Trajectory) -> float:
+def relative_error(trajectory: Trajectory) -> float:
     """Largest relative standard error of outputs and of the kernels of every layer, rms over times and samples."""
     return _worst(trajectory, lambda name: trajectory.standard_error(name))
 
 
-def bias(trajectory: Trajectory, coarse: Trajectory, ratio: float) -> float:
+def particle_bias(trajectory: Trajectory, coarse: Trajectory, ratio: float) -> float:
     """Largest relative bias of the same quantities, from an answer with `ratio` times fewer particles.
 
     If the bias falls as one over the number of particles, the difference of both answers is ratio - 1 times that of the
@@ -99,7 +99,9 @@ def from_outcome(
     fields = {name: value for name, value in outcome.records.items() if name not in plain}
     if fields:
         variables |= two_time.factors(fields, exact=problem.rule.exact)
-        variables |= two_time.response_factors(fields, problem.network.ratios, resolution, exact=problem.rule.exact)
+        variables |= two_time.response_factors(
+            fields, problem.network.normalised_width_ratios, resolution, exact=problem.rule.exact
+        )
     found = next((len(value) for value in plain.values()), 0)
     numbers = {"seed": np.asarray(seeds[:found], dtype=np.int64)}
     attributes = {"status": outcome.status, "message": outcome.message, **outcome.statistics}
@@ -173,6 +175,7 @@ def _described(
         "step": ("time", steps),
         "layer": np.arange(1, problem.network.hidden_layers + 1),
     }
+    attributes["loss"] = problem.loss.convention
     left_out = theory.scope.left_out(problem, set(variables))
     if left_out:
         attributes["left_out"] = "; ".join(left_out)

@@ -20,6 +20,7 @@ from ..base.arrays import Arrays
 from ..base.describe import put
 from ..base.errors import InvalidInput
 from ..base.precision import double_precision
+from ..base.renamed import renamed
 from ..problem.gradient_flow import GradientFlow
 from ..problem.optimisers import SGD
 from ..problem.rules import DirectFeedbackAlignment, FeedbackAlignment, GatedLinear, GradientDescent, Hebb
@@ -79,13 +80,14 @@ _GRID = replace(
     options=_NEURONS.options - {"temperature"},
     words={"optimiser.temperature": "noise on the weights has to be sampled; use method = 'sampled'"},
 )
-_MOMENTS_ACCURACY = 1e-11
+_MOMENTS_TOLERANCE = 1e-11
 """Of second moments, at no cost."""
 
-_KINKED_ACCURACY = 1e-4
+_KINKED_TOLERANCE = 1e-4
 """Of gradient flow with kinks: neurons that stay at a kink, pushed back from both sides, make steps short."""
 
 
+@renamed(first_seed="seed", accuracy="tolerance")
 @dataclass(frozen=True)
 class TwoLayer(Theory, kind="two-layer"):
     """One hidden layer at infinite width: neurons in the field of their own averages (BP22 App. E, F; BP23 App. F).
@@ -93,7 +95,7 @@ class TwoLayer(Theory, kind="two-layer"):
     Only equal-time averages couple the neurons of one hidden layer, so there is nothing to condition on and nothing to
     truncate. Three methods, of which "auto" takes the first that applies:
 
-        "ode"      linear activation, one output, `GradientFlow`: equations of second moments, exact to `accuracy`
+        "ode"      linear activation, one output, `GradientFlow`: equations of second moments, exact to `tolerance`
         "grid"     up to 3 Gaussian numbers a neuron (rank of the input kernel of all samples, test samples included,
                    plus outputs, plus gates), no kinks, no noise: averages by a rule that converges exponentially
         "sampled"  everything else: scrambled Sobol points with exact second moments, standard errors from replicas;
@@ -105,27 +107,27 @@ class TwoLayer(Theory, kind="two-layer"):
     Args:
         particles: sampled neurons (a power of 2 is best).
         replicas: independent samples of neurons.
-        first_seed: of the replicas first_seed, first_seed + 1, ...
+        seed: of the replicas seed, seed + 1, ...
         spacing: of the grid, in standard deviations; None is 0.05 (up to two numbers a neuron) or 0.15 (three).
-        accuracy: error of a step of `GradientFlow`, instead of the optimiser's own; 1e-4 at least if there are kinks.
+        tolerance: error of a step of `GradientFlow`, instead of the optimiser's own; 1e-4 at least if there are kinks.
         method: "auto", "ode", "grid" or "sampled".
     """
 
     particles: int = 2**14
     replicas: int = 4
-    first_seed: int = 0
+    seed: int = 0
     spacing: float | None = None
-    accuracy: float = 1e-9
+    tolerance: float = 1e-9
     method: str = "auto"
 
     def __post_init__(self) -> None:
         """Check and normalise every field."""
         put(self, particles=check.integer("particles", self.particles, least=4))
         put(self, replicas=check.integer("replicas", self.replicas, least=1))
-        put(self, first_seed=check.integer("first_seed", self.first_seed, most=2**62))
+        put(self, seed=check.integer("seed", self.seed, most=2**62))
         if self.spacing is not None:
             put(self, spacing=check.number("spacing", self.spacing, least=1e-3, most=2.0))
-        put(self, accuracy=check.number("accuracy", self.accuracy, least=1e-13, most=1e-2))
+        put(self, tolerance=check.number("tolerance", self.tolerance, least=1e-13, most=1e-2))
         check.choice("method", self.method, METHODS)
 
     @property
@@ -145,7 +147,7 @@ class TwoLayer(Theory, kind="two-layer"):
             method, layout = self._chosen(problem)
             statistics: dict[str, float] = {}
             count = self.replicas if method == "sampled" else 1
-            runs = [_Run(problem, steps, self.first_seed + k) for k in range(count)]
+            runs = [_Run(problem, steps, self.seed + k) for k in range(count)]
             for k, run in enumerate(runs):
                 course = self._moments(problem, steps) if layout is None else self._neurons(layout, method, k, steps)
                 run.follow(course, partial(_report, session, k * int(steps[-1]), count * int(steps[-1])))
@@ -184,14 +186,14 @@ class TwoLayer(Theory, kind="two-layer"):
     def _moments(self, problem: Problem, steps: NDArray[np.int64]) -> Iterator[_Seen]:
         equation, state = flow.linear_flow(problem)
         rates = problem.optimiser.rates()
-        accuracy = min(self.accuracy, _MOMENTS_ACCURACY)
+        tolerance = min(self.tolerance, _MOMENTS_TOLERANCE)
         yield _Seen(_measure(equation, state))
         for start, stop in pairwise(steps):
-            state = ode.after(equation, state, float(np.sum(rates[start:stop])), accuracy)
+            state = ode.after(equation, state, float(np.sum(rates[start:stop])), tolerance)
             yield _Seen(_measure(equation, state))
 
     def _neurons(self, layout: Layout, method: str, replica: int, steps: NDArray[np.int64]) -> Iterator[_Seen]:
-        optimiser, seed = layout.problem.optimiser, self.first_seed + replica
+        optimiser, seed = layout.problem.optimiser, self.seed + replica
         if method == "grid":
             process, state = layout.start(*neurons.grid(layout.dimensions, self.spacing))
         else:
@@ -207,9 +209,9 @@ class TwoLayer(Theory, kind="two-layer"):
         if isinstance(optimiser, GradientFlow):
             yield seen(_measure(process, state), state)
             rates = optimiser.rates()
-            accuracy = max(self.accuracy, _KINKED_ACCURACY) if layout.problem.network.phi.kinks else self.accuracy
+            tolerance = max(self.tolerance, _KINKED_TOLERANCE) if layout.problem.network.phi.kinks else self.tolerance
             for start, stop in pairwise(steps):
-                state = ode.after(process, state, float(np.sum(rates[start:stop])), accuracy)
+                state = ode.after(process, state, float(np.sum(rates[start:stop])), tolerance)
                 yield seen(_measure(process, state), state)
             return
         assert isinstance(optimiser, SGD)

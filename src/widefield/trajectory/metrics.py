@@ -80,10 +80,10 @@ def relative_change(kernel: xr.DataArray) -> xr.DataArray:
     return norm(kernel - start) / norm(start)
 
 
-def gradient_correlation(gradient: xr.DataArray, alignment: xr.DataArray, pseudo: xr.DataArray) -> xr.DataArray:
+def gradient_cosine(gradient: xr.DataArray, alignment: xr.DataArray, pseudo: xr.DataArray) -> xr.DataArray:
     """(1/LP) sum_{l, mu} G~^l_mumu / sqrt(G^l_mumu G~~^l_mumu), the cosine between g and gt (BP23)."""
-    correlation = _diagonal(alignment) / (_diagonal(gradient) * _diagonal(pseudo)) ** 0.5
-    return correlation.mean([dim for dim in ("layer", *_ROWS) if dim in correlation.dims])
+    cosine = _diagonal(alignment) / (_diagonal(gradient) * _diagonal(pseudo)) ** 0.5
+    return cosine.mean([dim for dim in ("layer", *_ROWS) if dim in cosine.dims])
 
 
 def _diagonal(kernel: xr.DataArray) -> xr.DataArray:

@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 
 from ..base.errors import InvalidInput, UnknownName
+from ..base.renamed import former, renamed
 from ..base.result import Result
 from ..problem.problem import Problem
 from ..problem.theory import Theory
@@ -42,6 +43,13 @@ class Trajectory(
     """
 
     what_is_kept: ClassVar[str] = "variable (see also `Record`, which says what is kept)"
+    old_words: ClassVar[dict[str, str]] = {
+        "accuracy": "relative_error",
+        "bias": "particle_bias",
+        "first": "pair_sample",
+        "second": "pair_sample_",
+        "uncertainty_of_gates": "gates_bound",
+    }
 
     problem: Problem
     theory: Theory
@@ -54,7 +62,7 @@ class Trajectory(
             return stated
         if "change" in numbers:
             return f"the tolerance was not reached: kernels still change by {numbers['change']:.2g}"
-        error = math.hypot(numbers.get("accuracy", math.nan), numbers.get("bias", 0.0))
+        error = math.hypot(numbers.get("relative_error", math.nan), numbers.get("particle_bias", 0.0))
         return f"the tolerance was not reached: the relative error is about {error:.2g}"
 
     @property
@@ -89,10 +97,12 @@ class Trajectory(
         """A(X, Y) of the mean kernels of two trajectories at the times that both have (to rounding)."""
         return metrics.cosine_similarity(*metrics.at_common_times(self.mean(name), other.mean(name)))
 
-    def gradient_correlation(self) -> xr.DataArray:
+    def gradient_cosine(self) -> xr.DataArray:
         """Mean cosine between gradient and pseudo-gradient (1 for gradient descent)."""
         names = ("gradient_kernel", "alignment_kernel", "pseudo_gradient_kernel")
-        return metrics.gradient_correlation(*(self.variable(name) for name in names))
+        return metrics.gradient_cosine(*(self.variable(name) for name in names))
+
+    gradient_correlation = former("Trajectory", "gradient_correlation", "gradient_cosine")
 
     def accuracy(self, part: str = "train") -> xr.DataArray:
         """Fraction of samples classified as their target: by sign with one output, by the largest with several."""
@@ -135,12 +145,13 @@ class Trajectory(
         """Density of "preactivation" or "pregradient" (see `field`) over neurons, seeds and, if None, samples."""
         return metrics.histogram(self.field(name, layer, time, sample), bins, limits)
 
+    @renamed(t="time", s="time_")
     def two_time(
-        self, name: str, layer: int | None = None, t: float | None = None, s: float | None = None
+        self, name: str, layer: int | None = None, time: float | None = None, time_: float | None = None
     ) -> xr.DataArray:
-        """Two-time kernel K(t, s) of a layer, of all pairs of recorded times if `t`, `s` are None.
+        """Two-time kernel K(t, s) of a layer, t = `time` and s = `time_`; of all pairs of recorded times if None.
 
-        Rows belong to time t, columns (`sample_`, ...) to time s. Needs `Record(two_time=True)`. "ntk" has no layer.
+        Rows belong to t, columns (`sample_`, ...) to s. Needs `Record(two_time=True)`. "ntk" has no layer.
 
         With `Record(responses=True)` also response functions between layers `layer` and `layer` + 1, in the
         normalisation W phi = u + a g, W^T g = r + b phi (variances of weights and ratios of widths included):
@@ -151,10 +162,10 @@ class Trajectory(
         fields mean something, the response is ascribed to the earliest ones.
         """
         if name == "ntk":
-            return two_time.tangent_kernel(self.data, t, s, train_biases=self.problem.network.train_biases)
+            return two_time.tangent_kernel(self.data, time, time_, train_biases=self.problem.network.train_biases)
         if layer is None:
             raise InvalidInput(f"layer = None: {name} is a kernel of a layer, from 1 to {self.data.sizes['layer']}")
-        return two_time.kernel(self.data, name, layer, t, s)
+        return two_time.kernel(self.data, name, layer, time, time_)
 
     def table(self) -> Any:
         """Losses, and alignment of the last layer's kernels with the targets, at some times."""

@@ -152,7 +152,7 @@ class Equations(eqx.Module):
             richness=jnp.asarray(network.richness),
             weights=jnp.asarray(network.weight_scales) ** 2,
             biases=jnp.asarray(network.bias_scales) ** 2,
-            ratios=jnp.asarray([1.0, *network.ratios, 1.0]),
+            ratios=jnp.asarray([1.0, *network.normalised_width_ratios, 1.0]),
             phi=network.phi,
             rule=Rule.of(problem.rule),
             loss=problem.loss,

@@ -119,7 +119,7 @@ def alternate(
         seconds.append(time.perf_counter() - began)
         if not np.isfinite(change[-1]):
             raise InvalidInput(
-                f"samples = {sampling.samples}, damping = {iteration.damping:g}: iteration {number + 1} diverged; "
+                f"particles = {sampling.particles}, damping = {iteration.damping:g}: iteration {number + 1} diverged; "
                 "use more samples, a smaller damping or a smaller learning_rate, or InfiniteWidth"
             )
         if watch:

@@ -43,7 +43,7 @@ def estimate(
     fields = march(equations, around, sources, errors, first=first, last=last)
     if sampling.responses == "jacobian":
         responses = by_jacobians(
-            equations, around, sources, fields, errors, sampling.jacobian_samples, first=first, last=last
+            equations, around, sources, fields, errors, sampling.jacobian_particles, first=first, last=last
         )
     else:
         responses = by_stein(equations, sources, fields, first=first, last=last)

@@ -20,20 +20,20 @@ class Sampling:
     """How one estimate of the order parameters is made.
 
     Args:
-        samples: number S of samples of the sources of a layer.
-        responses: "jacobian" (implicit differentiation of some samples, smooth activations) or "stein" (correlations
+        particles: number S of samples of the sources of a layer.
+        responses: "jacobian" (implicit differentiation of some particles, smooth activations) or "stein" (correlations
             with the noise that was drawn, any activation).
         matched: make the second moments of the noise exact.
         jitter: added to the diagonal of covariances, relative to its mean.
-        jacobian_samples: how many of the samples "jacobian" differentiates; None: all.
+        jacobian_particles: how many of them "jacobian" differentiates; None: all.
         all_times: keep kernels of pseudo-gradients at pairs of times that no equation needs too.
     """
 
-    samples: int = 1000
+    particles: int = 1000
     responses: Literal["jacobian", "stein"] = "jacobian"
     matched: bool = False
     jitter: float = 1e-6
-    jacobian_samples: int | None = 32
+    jacobian_particles: int | None = 32
     all_times: bool = False
 
 
@@ -77,7 +77,7 @@ def normals(
 ) -> Float[Array, "k s"]:
     """Independent N(0, 1), a row for every source of a layer."""
     rows = sum(counts(equations, first=first, last=last).values())
-    return jnp.asarray(np.random.default_rng(seed).standard_normal((rows, sampling.samples)))
+    return jnp.asarray(np.random.default_rng(seed).standard_normal((rows, sampling.particles)))
 
 
 def draw(
@@ -156,7 +156,7 @@ def _signal(
     """sqrt(1 - rho^2) zeta + rho v below the last layer, or xi."""
     rule, n = equations.rule, equations.times * equations.count
     if rule.kind == "direct":
-        return jnp.broadcast_to(noise["xi"], (n, sampling.samples))
+        return jnp.broadcast_to(noise["xi"], (n, sampling.particles))
     if rule.kind != "feedback":
         return None
     signal = jnp.zeros((), jnp.float64) if v is None else rule.rho * v

@@ -25,12 +25,12 @@ class Gates:
     Args:
         values: phi'(m_mu); (patterns, P).
         chances: of every pattern; they add up to 1.
-        uncertainty: how far the chances may be off, added up.
+        bound: how far the chances may be off, added up.
     """
 
     values: Float[Floats, "k p"]
     chances: Float[Floats, " k"]
-    uncertainty: float
+    bound: float
 
     @classmethod
     def of(cls, activation: Activation, kernel: Float[Floats, "p p"]) -> Gates:
@@ -40,10 +40,10 @@ class Gates:
             return cls(np.full((1, len(kernel)), sides[0]), np.ones(1), 0.0)
         samples = len(kernel)
         signs = np.array(np.meshgrid(*[[-1.0, 1.0]] * samples, indexing="ij")).reshape(samples, -1).T
-        chances, uncertainty = _orthants(signs, _correlation(kernel))
+        chances, bound = _orthants(signs, _correlation(kernel))
         possible = chances > 0
         chances = chances[possible] / chances[possible].sum()
-        return cls(np.where(signs[possible] > 0, sides[1], sides[0]), chances, uncertainty)
+        return cls(np.where(signs[possible] > 0, sides[1], sides[0]), chances, bound)
 
 
 def _correlation(kernel: Floats) -> Floats:

@@ -67,7 +67,7 @@ class Setting:
             weights=[memory.variance(v) for v in variances],
             biases=biases,
             variances=variances,
-            ratios=(1.0, *network.ratios, 1.0),
+            ratios=(1.0, *network.normalised_width_ratios, 1.0),
             richness=network.richness,
             learns=float(network.train_biases),
         )

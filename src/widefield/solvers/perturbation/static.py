@@ -70,7 +70,7 @@ def layers(network: MLP, found: LayerKernels, input_kernel: Floats) -> tuple[Lay
         e.append(weights[number] * (own * e[-1] + third_first * above + second_none * d[-1]))
         d.append(found.gradient[number] + weights[number] * (slopes * d[-1] + curvatures * above))
     made = []
-    for number, ratio in enumerate(network.ratios):
+    for number, ratio in enumerate(network.normalised_width_ratios):
         responses = [part / math.sqrt(ratio) for part in (c[number], d[depth - 1 - number], e[depth - 1 - number])]
         statics = (covariances[number], feedback[number], found.feature[number], found.gradient[number])
         arrays: list[Any] = [jnp.asarray(a) for a in (*statics, *averages[number], *responses)]
