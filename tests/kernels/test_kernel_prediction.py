@@ -364,7 +364,7 @@ def test_bad_targets(kernels):
             predict(y[:3])
         with pytest.raises(InvalidInput, match="y holds"):
             predict(np.full(4, np.nan))
-    with pytest.raises(InvalidInput, match="ridge = -1.0"):
+    with pytest.raises(InvalidInput, match=r"ridge = -1\.0"):
         posterior(nngp, y, ridge=-1.0)
     with pytest.raises(InvalidInput, match="same samples"):
         trained(blocks(random_kernel(0, 6)), ntk, y)

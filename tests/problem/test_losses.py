@@ -132,7 +132,17 @@ def test_a_loss_of_ones_own_is_trained_and_written_to_files(tmp_path):
     expected = 1e-6 * np.einsum("pcqd,qd->pc", ntk[0], 4 * 0.3 / 3 * (y - f[0]) ** 3)
     np.testing.assert_allclose(f[1] - f[0], expected, rtol=1e-4)
     trajectory.save(tmp_path / "run.nc")
-    assert wf.Trajectory.load(tmp_path / "run.nc").problem == problem
+    loaded = wf.Trajectory.load(tmp_path / "run.nc")
+    assert loaded.problem == problem
+    assert loaded.data.attrs["loss"] == f"mean over samples of {Quartic.kind}"
+
+
+def test_what_a_loss_adds_up_is_told():
+    assert wf.SquaredError().convention == "sum over samples of 1/2 sum_c (y_c - f_c)^2"
+    assert wf.Logistic(reduction="mean").convention == "mean over samples of sum_c log(1 + exp(-y_c f_c))"
+    ours = [member for member in wf.Loss.members.values() if member.__module__.startswith("widefield.")]
+    assert all(member.formula for member in ours)
+    assert len({member.formula for member in ours}) == len(ours) == 4
 
 
 def test_a_loss_without_a_value_says_so(double):

@@ -58,7 +58,7 @@ class InfiniteWidth(Theory, kind="infinite-width"):
             rounding begins to look like new directions.
         seed: of the replicas seed, seed + 1, ...
         tolerance: the relative error allowed, for example 0.01; particles, replicas and rank_tolerance are then chosen
-            such that it is reached, as far as that is possible: if not, `NotAccurate` warns and attribute `reached` is 0.
+            such that it is reached, as far as possible: if not, `NotAccurate` warns and attribute `reached` is 0.
         particle_bias: whether to estimate that of the answer, by solving again with half as many particles.
     """
 
