@@ -407,7 +407,7 @@ def test_the_same_seed_gives_the_same_numbers_and_reports_progress():
 
 def test_iterations_that_explode_are_reported():
     wild = dataclasses.replace(pair("tanh", 2, "gd"), optimiser=wf.SGD(1e150, 5))
-    with pytest.raises(InvalidInput, match=r"samples = 500, damping = 0.6: iteration \d diverged"):
+    with pytest.raises(InvalidInput, match=r"particles = 500, damping = 0.6: iteration \d diverged"):
         wf.solve(wild, SMALL)
 
 
@@ -521,7 +521,7 @@ def test_unknown_rules_are_refused():
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
-        ({"samples": 0}, InvalidInput, "samples = 0"),
+        ({"particles": 0}, InvalidInput, "particles = 0"),
         ({"damping": 0.0}, InvalidInput, "damping = 0"),
         ({"damping": 1.1}, InvalidInput, "damping = 1.1"),
         ({"iterations": 0}, InvalidInput, "iterations = 0"),

@@ -164,7 +164,7 @@ def networks(activation, *, samples, layers=3, steps=1, rate=0.1, test_samples=0
 
 def drawn(problem, width, seeds):
     """Feature kernels, gradient kernels and NTK of random networks, side by side: (seed, entry)."""
-    theory = wf.FiniteWidth(width, seeds=seeds, parallel=min(seeds, 500), precision="float32")
+    theory = wf.FiniteWidth(width, seeds=seeds, parallel=min(seeds, 500), dtype="float32")
     data = wf.solve(problem, theory).data.isel(time=0)
     pairs = Pairs.within(data.sizes["sample"])
     kernels = [data[name].values.astype(np.float64) for name in ("feature_kernel", "gradient_kernel", "ntk")]
@@ -195,7 +195,9 @@ def test_covariance_of_the_ntk_follows_from_that_of_the_kernels():
     problem = networks("tanh", samples=2, layers=2, general=True)
     network, inputs = problem.network, problem.samples.kernel()
     point = saddle_point(network, problem.samples.x)
-    ntk = kernel_fluctuations(point, network.ratios).ntk(point, inputs, train_biases=network.train_biases)
+    ntk = kernel_fluctuations(point, network.normalised_width_ratios).ntk(
+        point, inputs, train_biases=network.train_biases
+    )
     np.testing.assert_allclose(predicted(problem)[-len(ntk) :, -len(ntk) :], ntk)
 
 

@@ -68,7 +68,7 @@ class Optimiser(Described, family="optimiser"):
 class SGD(Optimiser, kind="sgd"):
     """Gradient descent: full batch, minibatch or one pass; momentum, weight decay, Langevin noise.
 
-    With G the (pseudo-)gradient direction of `dmft` normalisation, dW/dt = G, every weight W moves by
+    With G the (pseudo-)gradient direction of docs/conventions.md, dW/dt = G, every weight W moves by
 
         Q <- m Q + (1 - m) (G - lambda W),      W <- W + eta Q + sqrt(2 eta T) xi,      xi ~ N(0, 1)
 

@@ -88,7 +88,7 @@ class FiniteWidth(Theory, kind="finite-width"):
     def predict(self, problem: Problem, session: Session) -> Trajectory:
         """Train the networks."""
         widths = problem.network.widths(self.width)
-        times = problem.record.at(problem.optimiser.steps)
+        steps = problem.record.at(problem.optimiser.steps)
         with double_precision():
             richness = problem.network.effective_richness(widths[-1])
             ratios = tuple(n / widths[-1] for n in widths)
@@ -98,9 +98,9 @@ class FiniteWidth(Theory, kind="finite-width"):
             start = DenseStart(program, widths, self.dtype)
             groups = self._groups(problem, widths)
             state = eqx.filter_eval_shape(start.one, jnp.asarray(0))
-            needed = record_bytes(observer, state, len(times), self.seeds)
+            needed = record_bytes(observer, state, len(steps), self.seeds)
             check.memory("records", needed, "record less often (record.every) or fewer samples (record.samples)")
-            outcome = Runner(observer, start, groups, times, session, self.identity(problem, session)).run()
+            outcome = Runner(observer, start, groups, steps, session, self.identity(problem, session)).run()
         return from_outcome(problem, self, outcome, range(self.seed, self.seed + self.seeds))
 
     def _groups(self, problem: Problem, widths: tuple[int, ...]) -> list[range]:

@@ -184,7 +184,7 @@ class _Replicas:
         self.theory, self.problem = theory, problem
         network = problem.network
         lazy = network.richness == 0 or network.parameterisation == "ntk"
-        times = problem.record.at(problem.optimiser.steps)
+        steps = problem.record.at(problem.optimiser.steps)
         with double_precision():
             richness = LAZY_RICHNESS if lazy else network.richness
             program = compile_problem(problem, richness, network.normalised_width_ratios, "float64", theory.program)
@@ -192,8 +192,8 @@ class _Replicas:
             program = dataclasses.replace(program, network=dataclasses.replace(program.network, centred=True))
             observer = Observer(program, jnp.asarray(problem.samples.y_test), problem.record)
             start = ConditionedStart(program, theory.particles, theory.rank_tolerance, theory.substrate)
-            start.check_memory(observer, len(times), theory.replicas)
-            self.runner = Runner(observer, start, [], times, session, fingerprint)
+            start.check_memory(observer, len(steps), theory.replicas)
+            self.runner = Runner(observer, start, [], steps, session, fingerprint)
 
     def upto(self, replicas: int) -> Trajectory:
         """The mean of so many replicas, with what there was before."""
@@ -242,16 +242,16 @@ class ConditionedStart(eqx.Module):
         ratios, particles = self.program.ratios, self.particles
         return self.substrate.create(seed, particles, ratios, tolerance=self.tolerance, capacity=capacity, empty=empty)
 
-    def check_memory(self, observer: Observer, times: int, replicas: int) -> None:
+    def check_memory(self, observer: Observer, records: int, replicas: int) -> None:
         """Raise before starting what would not fit."""
         capacity = initial_capacity(self.program, self.tolerance)
-        if self._surely_fits(observer.record, capacity, times * replicas):
+        if self._surely_fits(observer.record, capacity, records * replicas):
             return
         state = eqx.filter_eval_shape(lambda: self.program.start(self._substrate(0, capacity, empty=True)))
         held = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state) if hasattr(leaf, "dtype"))
         # The state before a chunk of steps is kept until the chunk has succeeded, and the steps need room themselves.
         check.memory("particles", 3 * held, "reduce particles or samples, or raise rank_tolerance")
-        needed = record_bytes(observer, state, times, replicas)
+        needed = record_bytes(observer, state, records, replicas)
         check.memory("records", needed, "record less often (record.every) or fewer samples (record.samples)")
 
     def _surely_fits(self, record: Record, capacity: int, records: int) -> bool:

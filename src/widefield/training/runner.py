@@ -52,7 +52,7 @@ class Runner:
     observer: Observer
     start: Start
     groups: Sequence[Sequence[int]]
-    times: NDArray[np.int64]
+    steps: NDArray[np.int64]
     session: Session
     fingerprint: str
     finished: list[Arrays] = field(default_factory=list)
@@ -74,7 +74,7 @@ class Runner:
             self.seconds = time.perf_counter() - began
             if outcome is not None and outcome.status == "interrupted":
                 self._save_last(outcome)
-        outcome = outcome or Outcome(_join(self.finished), self.times)
+        outcome = outcome or Outcome(_join(self.finished), self.steps)
         outcome.statistics["seconds"] = self.seconds
         return outcome
 
@@ -84,18 +84,18 @@ class Runner:
             self.state = self._with_room(self.start(seeds))
         steps_per_call = 1
         while True:
-            if self.position == self.times[len(self.records)]:
+            if self.position == self.steps[len(self.records)]:
                 failure = self._observe()
                 if failure is not None:
                     return failure
-                if len(self.records) == len(self.times):
+                if len(self.records) == len(self.steps):
                     break
             if self.session.interrupted:
                 return self._stopped("interrupted", f"interrupted at step {self.position}")
             if self.session.checkpoint_due():
                 self._save()
             began = time.perf_counter()
-            failure = self._advance(min(self.position + steps_per_call, int(self.times[len(self.records)])))
+            failure = self._advance(min(self.position + steps_per_call, int(self.steps[len(self.records)])))
             if failure is not None:
                 return failure
             if time.perf_counter() - began < _CHUNK_SECONDS / 2:
@@ -118,8 +118,8 @@ class Runner:
         progress = self._attempt(lambda state, compiled: compiled.advance(self.observer.program, state, *bounds))
         failed = np.asarray(progress.diverged_at)
         self.position = stop
-        done = len(self.finished) * int(self.times[-1]) + stop
-        self.session.report(done, len(self.groups) * int(self.times[-1]), float(np.mean(progress.loss)))
+        done = len(self.finished) * int(self.steps[-1]) + stop
+        self.session.report(done, len(self.groups) * int(self.steps[-1]), float(np.mean(progress.loss)))
         if np.all(failed < 0):
             return None
         index = int(np.argmax(failed >= 0))
@@ -157,8 +157,8 @@ class Runner:
     def _stopped(self, status: str, message: str) -> Outcome:
         """What there is: finished groups if there are any, otherwise the records of the present one so far."""
         if self.finished:
-            return Outcome(_join(self.finished), self.times, status, message)
-        return Outcome(_stack(self.records), self.times[: len(self.records)], status, message)
+            return Outcome(_join(self.finished), self.steps, status, message)
+        return Outcome(_stack(self.records), self.steps[: len(self.records)], status, message)
 
     def _save_last(self, outcome: Outcome) -> None:
         try:
@@ -212,10 +212,10 @@ def _first(state: State) -> State:
     return first
 
 
-def record_bytes(observer: Observer, state: State, times: int, seeds: int) -> int:
+def record_bytes(observer: Observer, state: State, records: int, seeds: int) -> int:
     """Memory that the records of a run will take, found without running it; `state` may hold shapes only."""
     shapes = eqx.filter_eval_shape(lambda state: observer(state)[0], state)
-    return times * seeds * sum(int(leaf.size) * int(leaf.dtype.itemsize) for leaf in jax.tree.leaves(shapes))
+    return records * seeds * sum(int(leaf.size) * int(leaf.dtype.itemsize) for leaf in jax.tree.leaves(shapes))
 
 
 def _advance(

@@ -120,7 +120,7 @@ def alternate(
         if not np.isfinite(change[-1]):
             raise InvalidInput(
                 f"particles = {sampling.particles}, damping = {iteration.damping:g}: iteration {number + 1} diverged; "
-                "use more samples, a smaller damping or a smaller learning_rate, or InfiniteWidth"
+                "use more particles, a smaller damping or a smaller learning_rate, or InfiniteWidth"
             )
         if watch:
             history.append(watch(order, outputs))
