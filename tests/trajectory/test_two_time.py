@@ -137,13 +137,15 @@ def test_one_hidden_layer(rule, outputs):
 
 
 def test_one_hidden_layer_on_a_grid():
-    asked = problem(1, "tanh", richness=2.0)
-    data = wf.Data([[1.0, 0.3], [0.2, -1.0]], [1.0, -1.0])
-    asked = dataclasses.replace(asked, data=data)
-    found = wf.solve(asked, wf.TwoLayer(method="grid", spacing=0.2))
+    """Neurons that are not equally likely count by their chances; sampled ones agree within their errors."""
+    asked = problem(1, "tanh", rule="fa", richness=2.0)
+    asked = dataclasses.replace(asked, data=wf.Data([[1.0, 0.3]], [1.5]), record=wf.Record(every=2, two_time=True))
+    found = wf.solve(asked, wf.TwoLayer(method="grid", spacing=0.1))
     assert_consistent(found)
-    sampled = wf.solve(asked, wf.TwoLayer(2**13, 2, method="sampled"))
-    assert_close(found, sampled, KERNELS, rtol=2e-3)
+    sampled = wf.solve(asked, wf.TwoLayer(2**12, 4, method="sampled"))
+    errors = [sampled.data[f"{name}_error"].max() / np.abs(sampled.data[name]).max() for name in KERNELS]
+    assert max(errors) < 2e-3
+    assert_close(found, sampled, KERNELS, rtol=5 * float(max(errors)))
 
 
 def test_moments_are_followed_at_equal_times_only():

@@ -1,4 +1,7 @@
-"""Checks of arguments. Each raises `InvalidInput` with the argument's name, its value and what would work."""
+"""Checks of arguments. Each raises `InvalidInput` with the argument's name, its value and what would work.
+
+`put` keeps what was checked.
+"""
 
 from __future__ import annotations
 
@@ -97,3 +100,11 @@ def inputs(x: ArrayLike, x2: ArrayLike | None) -> tuple[NDArray[np.float64], NDA
     if right is not None and right.shape[1] != left.shape[1]:
         raise InvalidInput(f"x has shape {left.shape} and x2 has shape {right.shape}: they need as many columns")
     return left, right
+
+
+def put(target: object, /, **values: Any) -> None:
+    """Set fields of a frozen dataclass; arrays become read-only."""
+    for name, value in values.items():
+        if isinstance(value, np.ndarray):
+            value.setflags(write=False)
+        object.__setattr__(target, name, value)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from .check import put as put
 from .errors import InvalidInput, UnknownName
 from .renamed import in_new_words
 
@@ -120,14 +121,6 @@ def parse_plain(value: Any) -> Any:
         except (ValueError, TypeError) as error:
             raise InvalidInput(f"a packed array of shape {value['shape']} is damaged: {error}") from None
     return value
-
-
-def put(target: object, /, **values: Any) -> None:
-    """Set fields of a frozen dataclass; arrays become read-only."""
-    for name, value in values.items():
-        if isinstance(value, np.ndarray):
-            value.setflags(write=False)
-        object.__setattr__(target, name, value)
 
 
 @dataclass(frozen=True, eq=False)
