@@ -107,7 +107,9 @@ def test_command_line(tmp_path):
         assert word in result.output
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
     solved = ["solve", command[1], "--theory", "lazy", "--quiet", "-o", str(tmp_path / "lazy.nc")]
-    assert CliRunner().invoke(app, solved, catch_exceptions=False).exit_code == 0
+    lazy = CliRunner().invoke(app, solved, catch_exceptions=False)
+    assert lazy.exit_code == 0
+    assert "left out: network.richness = 0.5: is taken to be 0" in lazy.output
     assert wf.Trajectory.load(tmp_path / "lazy.nc").theory == wf.Lazy()
     again = CliRunner().invoke(app, command)
     assert again.exit_code != 0

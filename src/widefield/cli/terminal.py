@@ -52,6 +52,8 @@ def print_result(result: Result) -> None:
     console.print(f"[bold]{escape(name)}[/]{':' * bool(rest)}{escape(rest)}", highlight=False, soft_wrap=True)
     if result.ending:
         say(result.ending)
+    if "left_out" in result.data.attrs:
+        say(f"left out: {result.data.attrs['left_out']}")
     console.print(result.table())
     if result.verdict:
         say(result.verdict)
