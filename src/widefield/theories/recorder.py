@@ -43,11 +43,12 @@ class Recorder:
         feature: Float[Floats, "*t l a b"],
         gradient: Float[Floats, "*t l a c b c"],
         alignment: Float[Floats, "*t l a c b c"] | None = None,
-        pseudo: Float[Floats, "*t l a c b c"] | None = None,
+        pseudo: Float[Floats, "*t l d c b c"] | None = None,
         ntk: Float[Floats, "*t a c b c"] | None = None,
     ) -> Arrays:
         """Kernels of all samples, or of `rows` by the recorded ones; None: as for gradient descent.
 
+        `pseudo` may have rows of the recorded samples alone, as no others are kept.
         The NTK follows from the others unless it is known better.
         """
         if not self.problem.record.kernels:
