@@ -56,6 +56,7 @@ if TYPE_CHECKING:  # one line a public name; at run time each is imported when i
     from .problem.schedules import PowerDecay as PowerDecay
     from .problem.schedules import Schedule as Schedule
     from .problem.scope import NotInScope as NotInScope
+    from .problem.scope import Scope as Scope
     from .theories import AlternatingMonteCarlo as AlternatingMonteCarlo
     from .theories import ClosedLinear as ClosedLinear
     from .theories import FiniteWidth as FiniteWidth

@@ -36,6 +36,7 @@ def test_infinite_width_is_a_short_walk():
     solve, theory = wf.solve, wf.InfiniteWidth(particles=512, replicas=2)
     jax.clear_caches()  # compiled code would hide what it was made of
     modules = visited(lambda: solve(problem, theory, progress=False))
+    modules.remove("base/renamed")  # constructors pass through it as long as old words are accepted
     assert {"matrices/conditioned", "training/observe", "activations/activation"} <= set(modules)
     assert "problem/question" not in modules  # no problem is written as text for a checkpoint that nobody asked for
     assert "trajectory/two_time" not in modules

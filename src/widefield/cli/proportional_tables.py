@@ -12,6 +12,9 @@ from ..base.tables import number, rows, table, with_error
 from ..proportional.rate_sweep import RateSweep
 from ..proportional.result import Dynamics
 
+_ROUNDING = 1e-12
+"""Relative errors of means that are none."""
+
 _FINITE = "errors are those of the mean; that networks are finite adds to z"
 
 
@@ -48,5 +51,6 @@ def of_simulated_rates(sweep: RateSweep, trained: RateSweep, networks: int) -> T
 def _compared(theory: float, mean: float, error: float) -> list[str]:
     if not math.isfinite(mean):
         return [f"{theory:.4g}", "diverge", ""]
-    z = abs(float(standard_errors(mean, theory, error)))
-    return [f"{theory:.4g}", with_error(mean, error), f"{z:.1f}"]
+    scattered = error > _ROUNDING * abs(mean)  # else no number of standard errors means anything
+    z = f"{abs(float(standard_errors(mean, theory, error))):.1f}" if scattered else ""
+    return [f"{theory:.4g}", with_error(mean, error), z]
