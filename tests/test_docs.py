@@ -129,7 +129,7 @@ def test_the_theory_of_readme_is_its_network_without_richness(folder, small_prob
 
     def distances(richness, seed):
         asked = replace(problem, network=replace(problem.network, richness=richness))
-        real = wf.solve(asked, wf.FiniteWidth(16, first_seed=seed)).data.isel(seed=0)
+        real = wf.solve(asked, wf.FiniteWidth(16, seed=seed)).data.isel(seed=0)
         return np.array([float(abs(real[name] - answer[name]).max()) for name in ("outputs", "test_outputs")])
 
     np.testing.assert_allclose(distances(0.01, 0) / distances(0.005, 0), 2, rtol=0.05)
