@@ -46,17 +46,17 @@ def close_figures():
 @pytest.mark.parametrize("task", [LinearTask(), LinearTask(samples=2.0, noise=0.5)], ids=["population", "samples"])
 def test_suggested_rates_hold_the_best_one(parameterisation, task):
     network, widths = LinearNetwork(2, 1.0, 2.0, parameterisation), (0.5, 4, math.inf)
-    rates = suggested_rates(network, task, 12, widths=widths)
-    sweep = lr_sweep(network, task, rates, 12, widths=widths)
+    rates = suggested_rates(network, task, 12, values=widths)
+    sweep = lr_sweep(network, task, rates, 12, values=widths)
     assert not sweep.at_edge.any()
     assert (sweep.largest < rates[-1]).all()
-    assert len(suggested_rates(network, task, 12, widths=widths, count=5)) == 5
+    assert len(suggested_rates(network, task, 12, values=widths, count=5)) == 5
 
 
 def test_infinite_width_is_lazy_in_the_ntk_parameterisation():
     """Its loss is (1 + 1/gamma^2) (1 - 3 eta)^(2t) for two hidden layers, and that of large widths tends to it."""
     rates = np.array([0.05, 0.1, 0.2])
-    sweep = lr_sweep(LinearNetwork(2, 1.0, 2.0, "ntk"), LinearTask(), rates, 3, widths=(1e4, math.inf))
+    sweep = lr_sweep(LinearNetwork(2, 1.0, 2.0, "ntk"), LinearTask(), rates, 3, values=(1e4, math.inf))
     np.testing.assert_allclose(sweep.data["loss"][1], 1.25 * (1 - 3 * rates) ** 6, rtol=1e-6)
     np.testing.assert_allclose(sweep.data["loss"][0], sweep.data["loss"][1], rtol=3e-3)
 
@@ -91,7 +91,7 @@ def test_losses_on_the_command_line(tmp_path, monkeypatch, capsys):
     assert (loaded.network, loaded.task) == (network, task)
     assert_same_data(direct.data, loaded.data)
     trained = Dynamics.load(tmp_path / "run-networks.nc")
-    assert_same_data(simulate(network, task, 0.05, 16, dimension=20, networks=6).data, trained.data)
+    assert_same_data(simulate(network, task, 0.05, 16, dimension=20, seeds=6).data, trained.data)
     mean, error = (float(trained.data[name][-1]) for name in ("test_loss", "test_loss_error"))
     assert f"{mean:.4g} ± {error:.1g}  {abs(mean - direct.test_loss[-1]) / error:.1f}" in printed
     assert f"{float(direct.data['width_variance'][8]):.4g}" in printed
@@ -103,7 +103,7 @@ def test_losses_on_the_command_line(tmp_path, monkeypatch, capsys):
     ("options", "network", "task"),
     [
         (("--widths", "0.5,1,2"), LinearNetwork(3, (0.5, 1.0, 2.0)), LinearTask()),
-        (("--batch", 2, "--centred", "--width", 1), LinearNetwork(2, 1.0, centred=True), LinearTask(batch=2.0)),
+        (("--batch", 2, "--centred", "--width", 1), LinearNetwork(2, 1.0, centred=True), LinearTask(batch_size=2.0)),
         (("--richness", 2, "--parameterisation", "ntk", "--width", 4), LinearNetwork(2, 4.0, 2.0, "ntk"), LinearTask()),
         (
             ("--layers", "inf", "--branch", 1.2, "--depth-scaled", "--width", "inf"),
@@ -173,11 +173,11 @@ def test_transfer_on_the_command_line(tmp_path, monkeypatch, capsys):
     assert not sweep.at_edge.any()
     assert list(sweep.values) == [0.5, 2, math.inf]
     assert list(trained.values) == [0.5, 2]
-    assert set(trained.rates) <= set(sweep.rates)
+    assert set(trained.learning_rates) <= set(sweep.learning_rates)
     for best, largest in zip(sweep.optimal, sweep.largest, strict=True):
         assert f"{best:.4g}" in printed
         assert f"{largest:.4g}" in printed
-    below = trained.rates[trained.rates <= sweep.optimal[1]][-1]
+    below = trained.learning_rates[trained.learning_rates <= sweep.optimal[1]][-1]
     mean, error = (float(trained.data[name].sel(width=2, rate=below)) for name in ("loss", "loss_error"))
     theory = float(sweep.data["loss"].sel(width=2, rate=below))
     assert f"{theory:.4g}  {mean:.4g} ± {error:.1g}  {abs(mean - theory) / error:.1f}" in printed
@@ -190,7 +190,7 @@ def test_transfer_over_depth(tmp_path, monkeypatch, capsys):
     assert run(monkeypatch, "lr-transfer", *options, "--steps", 5, "--rates", "0.02,0.5,6", "-o", output, "-q") == 0
     sweep = RateSweep.load(output)
     assert [network.hidden_layers for network in sweep.networks] == [1, 2, math.inf]
-    np.testing.assert_allclose(sweep.rates, np.geomspace(0.02, 0.5, 6))
+    np.testing.assert_allclose(sweep.learning_rates, np.geomspace(0.02, 0.5, 6))
     assert sweep.verdict in capsys.readouterr().out
 
 
@@ -231,7 +231,7 @@ SWEEP = ("lr-transfer", "--steps", 4)
         ((*RUN, "--power-law", "1.5,0.5"), "capacity,source,modes"),
         ((*RUN, "--power-law", "0.5,0.5,10"), "capacity = 0.5"),
         ((*RUN, "--simulate", 10), "must be finite"),
-        ((*RUN, "--width", 1, "--simulate", 10, "--networks", 1), "networks = 1"),
+        ((*RUN, "--width", 1, "--simulate", 10, "--networks", 1), "seeds = 1"),
         ((*RUN, "--plot", "figure.xyz"), "png, pdf or svg"),
         ((*RUN, "--output", "none/run.nc"), "does not exist"),
         ((*RUN, "--output", "taken.nc"), "--overwrite"),

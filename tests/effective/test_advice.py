@@ -187,7 +187,7 @@ def test_command_line(tmp_path, capsys, monkeypatch):
 
 @pytest.mark.parametrize("depth", [1, 2, 300])
 def test_figures_of_any_depth(depth):
-    figure = plots.advice_plot(advise("tanh", depth, 50, outputs=3))
+    figure = plots.advice(advise("tanh", depth, 50, outputs=3))
     sizes, spread, shape = figure.axes
     assert sizes.get_yscale() == ("log" if depth == 300 else "linear")
     assert spread.get_ylim()[1] >= 100 * advise("tanh", depth, 50).fluctuations[-1]
@@ -195,6 +195,6 @@ def test_figures_of_any_depth(depth):
 
 
 def test_figure_marks_a_network_that_is_off_the_axis():
-    figure = plots.advice_plot(advise("relu", 50, 100))
+    figure = plots.advice(advise("relu", 50, 100))
     labels = [text.get_text() for text in figure.axes[2].get_legend().get_texts()]
     assert any("outside" in label for label in labels)

@@ -37,7 +37,7 @@ def advise(
     if plot is not None:
         from ..effective import plots
 
-        save_figure(plots.advice_plot(advice), plot)
+        save_figure(plots.advice(advice), plot)
 
 
 def _print_advice(advice: Advice) -> None:

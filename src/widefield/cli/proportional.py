@@ -42,13 +42,13 @@ def proportional(
     found, trained, stopped = _solve(network, task, rate, steps, long=long, progress=not options.quiet), None, None
     console.print(found.table())
     if options.simulate is not None and found.diverged is None:
-        given: Any = {"dimension": options.simulate, "networks": options.networks, "seed": options.seed}
+        given: Any = {"dimension": options.simulate, "seeds": options.networks, "seed": options.seed}
         given["progress"] = not options.quiet
         trained, stopped = _trained(lambda: theory.simulate(network, task, rate, steps, **given))
         console.print(tables.of_networks(found, trained, options.networks))
     options.save(found, trained)
     if options.plot is not None:
-        save_figure(plots.summary_plot(found, trained), options.plot)
+        save_figure(plots.summary(found, trained), options.plot)
     if stopped is not None:
         fail(stopped, 130)
     if found.diverged is not None:
@@ -79,17 +79,22 @@ def lr_transfer(
     console.print(sweep.table())
     if options.simulate is not None:
         given: Any = {"dimension": options.simulate, "seeds": options.networks, "seed": options.seed}
-        given |= {"progress": not options.quiet, f"{over}s": [value for value in varied if math.isfinite(value)]}
-        some = sweep.rates[:: max(1, round(len(sweep.rates) / _SIMULATED_RATES))]
+        given |= {
+            "progress": not options.quiet,
+            "over": over,
+            "values": [value for value in varied if math.isfinite(value)],
+        }
+        some = sweep.learning_rates[:: max(1, round(len(sweep.learning_rates) / _SIMULATED_RATES))]
         trained, stopped = _trained(lambda: theory.simulated_sweep(network, task, some, steps, **given))
         console.print(tables.of_simulated_rates(sweep, trained, options.networks))
     options.save(sweep, trained)
     if options.plot is not None:
-        save_figure(plots.transfer_figure(sweep, trained), options.plot)
+        save_figure(plots.sweep_summary(sweep, trained), options.plot)
     if stopped is not None:
         fail(stopped, 130)
     if all(math.isnan(largest) for largest in sweep.largest):
-        fail(f"training diverges at all rates from {sweep.rates[0]:g} to {sweep.rates[-1]:g}: try smaller ones", 1)
+        low, high = sweep.learning_rates[[0, -1]]
+        fail(f"training diverges at all rates from {low:g} to {high:g}: try smaller ones", 1)
     say(sweep.verdict)
 
 
@@ -130,11 +135,10 @@ def _sweep(
 ) -> RateSweep:
     from ..proportional import lr_sweep, suggested_rates
 
-    widths, depths = (values, None) if over == "width" else (None, values)
     with notes():
         if rates is None:
-            rates = suggested_rates(network, task, steps, widths=widths, depths=depths, progress=progress)
-        return lr_sweep(network, task, rates, steps, widths=widths, depths=depths, progress=progress)
+            rates = suggested_rates(network, task, steps, over=over, values=values, progress=progress)
+        return lr_sweep(network, task, rates, steps, over=over, values=values, progress=progress)
 
 
 def _network(options: LinearOptions, widths: str | None) -> LinearNetwork:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ..base.arrays import Floats
 from ..base.drawing import COLOURS, axes_or_new, style
 from ..base.errors import InvalidInput
+from ..base.renamed import former_names
 from .aspect_ratio import information_of_ratio
 from .phases import PHASES
 from .universality import criticality
@@ -26,7 +27,10 @@ if TYPE_CHECKING:
     from .vertex_flow import Flow
 
 
-def phase_diagram_plot(diagram: xr.Dataset, axes: Axes | None = None) -> Axes:
+__getattr__ = former_names(__name__, phase_diagram_plot="phase_diagram", advice_plot="advice")
+
+
+def phase_diagram(diagram: xr.Dataset, axes: Axes | None = None) -> Axes:
     """Draw log chi_perp at the fixed point over (C_W, C_b): blue ordered, red chaotic, grey without a fixed point.
 
     Stars are critical points, open ones unstable.
@@ -53,7 +57,7 @@ def phase_diagram_plot(diagram: xr.Dataset, axes: Axes | None = None) -> Axes:
     return axes
 
 
-def advice_plot(advice: Advice) -> Figure:
+def advice(advice: Advice) -> Figure:
     """Signals and gradients through the layers, their scatter over seeds, and the shape against the optimal one."""
     with style():
         gaps = {"wspace": 0.06}
