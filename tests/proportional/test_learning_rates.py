@@ -214,8 +214,8 @@ def test_verdict_when_the_optimum_is_not_in_range():
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
-        (([0.1, 0.2, 0.3], 5), {}, "give one of them"),
-        (([0.1, 0.2, 0.3], 5), {"over": "richness", "values": (1,)}, "over = 'richness'"),
+        (([0.1, 0.2, 0.3], 5), {}, "values is empty: give at least one width"),
+        (([0.1, 0.2, 0.3], 5), {"over": "richness", "values": (1,)}, "unknown over 'richness'"),
         (([0.1, 0.2, 0.3], 5), {"values": ()}, "values is empty"),
         (([0.1, 0.2, 0.3], 5), {"values": (2, 1)}, "must increase"),
         (([0.1, 0.2, 0.3], 5), {"values": (-1, 1)}, "width = -1 must be > 0"),

@@ -104,7 +104,7 @@ def test_the_template_of_the_page():
         ("[optimiser]", "[optimizer]", "did you mean 'optimiser'"),
         ('kind = "sgd"', 'kind = "sdg"', "did you mean 'sgd'"),
         ("steps = 6", "steps = 6\nmomentum = 0.5", r"optimiser.momentum = 0.5: .*leave it out"),
-        ("steps = 6", "steps = 6\nbatch_size = 4", "`batch` of the task"),
+        ("steps = 6", "steps = 6\nbatch_size = 4", "`batch_size` of the task"),
         ("steps = 6", "steps = 0", "steps = 0"),
         ("[network]", "[network", "not valid TOML"),
         ("hidden_layers = 2\n", "", "needs a value for hidden_layers"),

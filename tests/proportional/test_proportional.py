@@ -328,7 +328,7 @@ def test_many_problems_at_once():
 
 
 def test_divergence_is_named():
-    with pytest.raises(Diverged, match=r"step \d+ \(rate = 1.5\)") as caught:
+    with pytest.raises(Diverged, match=r"step \d+ \(learning_rate = 1.5\)") as caught:
         solve(LinearNetwork(2, 0.5), LinearTask(), 1.5, 30)
     step = caught.value.trajectory.diverged
     assert np.isnan(caught.value.trajectory.test_loss[step:]).all()

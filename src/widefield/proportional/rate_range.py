@@ -25,7 +25,7 @@ def suggested_rates(
     steps: int,
     *,
     over: str = "width",
-    values: Sequence[float],
+    values: Sequence[float] = (),
     count: int | None = None,
     progress: bool | None = None,
 ) -> Floats:

@@ -81,7 +81,7 @@ class Dynamics(
     @property
     def verdict(self) -> str:
         """Which part of the test loss is largest at the end, and what would help."""
-        return f"training diverges: {self.message}" if self.diverged is not None else words.interpretation(self.data)
+        return f"training diverges: {self.message}" if self.diverged is not None else words.verdict(self.data)
 
     @property
     def splits(self) -> bool:

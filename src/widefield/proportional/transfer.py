@@ -39,7 +39,7 @@ def lr_sweep(
     steps: int,
     *,
     over: str = "width",
-    values: Sequence[float],
+    values: Sequence[float] = (),
     progress: bool | None = None,
 ) -> RateSweep:
     """Test loss after `steps` steps over learning rates, for several widths or depths of a network.
@@ -78,7 +78,7 @@ def simulated_sweep(
     steps: int,
     *,
     over: str = "width",
-    values: Sequence[float],
+    values: Sequence[float] = (),
     dimension: int = 128,
     seeds: int = 8,
     seed: int = 0,

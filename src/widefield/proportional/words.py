@@ -22,7 +22,7 @@ def exploded(step: int) -> str:
     return f"the loss has exploded at step {step}"
 
 
-def interpretation(data: xr.Dataset) -> str:
+def verdict(data: xr.Dataset) -> str:
     """Which part of the test loss is largest at the end, what would help, and whether training went on for too long.
 
     Empty for real networks, which do not split the loss.
