@@ -60,14 +60,14 @@ def test_tanh_decays_as_a_power():
 
 def test_skip_connections_make_a_deep_network_a_good_shape():
     plain, skipping = advise("tanh", 60, 200), advise("tanh", 60, 200, residual=True)
-    assert plain.gamma == 0.0
+    assert plain.skip == 0.0
     assert "too deep" in plain.verdict
-    assert skipping.gamma > 0.5
-    np.testing.assert_allclose(skipping.hidden.weight_variance, 1 - skipping.gamma**2, rtol=1e-12)
-    assert skipping.optimal_aspect_ratio == pytest.approx(skipping.ratio, rel=1e-6)
+    assert skipping.skip > 0.5
+    np.testing.assert_allclose(skipping.hidden.weight_variance, 1 - skipping.skip**2, rtol=1e-12)
+    assert skipping.optimal_aspect_ratio == pytest.approx(skipping.aspect_ratio, rel=1e-6)
     assert "L/n = 0.3 is optimal" in skipping.verdict
-    assert f"W s(z) + b + {skipping.gamma:.4g} z" in skipping.verdict
-    assert skipping.fluctuations[-1] < plain.fluctuations[-1]
+    assert f"W s(z) + b + {skipping.skip:.4g} z" in skipping.verdict
+    assert skipping.kernel_deviation[-1] < plain.kernel_deviation[-1]
 
 
 def test_words_follow_the_numbers():
@@ -196,7 +196,7 @@ def test_figures_of_any_depth(depth):
     figure = plots.advice(advise("tanh", depth, 50, outputs=3))
     sizes, spread, shape = figure.axes
     assert sizes.get_yscale() == ("log" if depth == 300 else "linear")
-    assert spread.get_ylim()[1] >= 100 * advise("tanh", depth, 50).fluctuations[-1]
+    assert spread.get_ylim()[1] >= 100 * advise("tanh", depth, 50).kernel_deviation[-1]
     assert shape.get_ylim()[1] > shape.lines[0].get_ydata().max() > 0
 
 

@@ -364,7 +364,7 @@ def test_check_of_a_network(small):
     with pytest.raises(InvalidInput, match="correlator"):
         small["nothing"]
     data = small.summary()
-    assert set(data.data_vars) == {"numbers", "largest_z", "relative_difference", "relative_bias", "noticed"}
+    assert set(data.data_vars) == {"numbers", "largest_z", "relative_difference", "relative_higher_order", "noticed"}
     np.testing.assert_array_equal(data["numbers"], [7, 7, 7, 1])
     assert float(data["noticed"].sel(correlator="vertex")) == pytest.approx(4 * small["vertex"].resolution)
 
@@ -407,7 +407,7 @@ def test_entries_of_several_inputs_keep_their_places():
     found = Check.of(theory, made, seeds=100, threshold=3.0, explicit=True)
     assert found.data["predicted"].shape == (4, 18)
     for correlator in made:
-        for name in ("predicted", "measured", "error", "bias", "limit_error"):
+        for name in ("predicted", "measured", "error", "higher_order", "limit_error"):
             np.testing.assert_array_equal(getattr(found[correlator.name], name), getattr(correlator, name))
     np.testing.assert_array_equal(found.flow.covariances, theory.covariances)
     with pytest.warns(DeprecationWarning, match="summary"):
@@ -454,14 +454,14 @@ def test_interruption_leaves_nothing_behind(monkeypatch, small):
     """Ctrl-C stops between batches; the same check gives the same numbers afterwards."""
     batches = []
 
-    def stopping(network, x, widths, *, draws, seed, report):
+    def stopping(network, x, widths, *, seeds, seed, report):
         def interrupted(done):
             batches.append(done)
             report(done)
-            if done > draws // 4:
+            if done > seeds // 4:
                 raise KeyboardInterrupt
 
-        return metrics(network, x, widths, seeds=draws, seed=seed, report=interrupted)
+        return metrics(network, x, widths, seeds=seeds, seed=seed, report=interrupted)
 
     metrics = sampler.metrics
     with monkeypatch.context() as patch:

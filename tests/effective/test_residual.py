@@ -147,7 +147,7 @@ def test_rate_of_deep_recursions(activation):
             activation, _fixed_kernel(activation), 45, gamma, critical_block(activation, gamma, layers)
         )
         growth = flow.fluctuation[-1] - flow.fluctuation[-2]
-        assert growth == pytest.approx(fluctuation_rate(activation, gamma, layers=layers), rel=1e-6)
+        assert growth == pytest.approx(fluctuation_rate(activation, gamma, block_layers=layers), rel=1e-6)
 
 
 @pytest.mark.parametrize(("gamma", "layers"), [(0.0, 1), (0.5, 1), (0.5, 2)])
@@ -155,8 +155,8 @@ def test_deep_kernels_of_sin(gamma, layers):
     """K -> c / l and V / (K^2 l) -> nu, up to log(l) / l."""
     depth = 1500
     flow = residual_flow("sin", 0.5, depth, gamma, critical_block("sin", gamma, layers))
-    assert flow.K[-1] * depth == pytest.approx(kernel_coefficient("sin", gamma, layers=layers), rel=0.02)
-    rate = fluctuation_rate("sin", gamma, layers=layers)
+    assert flow.K[-1] * depth == pytest.approx(kernel_coefficient("sin", gamma, block_layers=layers), rel=0.02)
+    rate = fluctuation_rate("sin", gamma, block_layers=layers)
     assert flow.fluctuation[-1] / depth == pytest.approx(rate, rel=0.01)
 
 
@@ -204,26 +204,26 @@ def test_optimal_gamma():
         if best.skip:
             assert best.information == pytest.approx(1 / 150)
     c = 4 / (50 * 0.2)
-    assert optimal_gamma("tanh", 0.2, 10).gamma == pytest.approx((1 - 1.5 * c) ** 0.25)
-    book = optimal_gamma("relu", 0.2, 10, three_point=False).gamma
+    assert optimal_gamma("tanh", 0.2, 10).skip == pytest.approx((1 - 1.5 * c) ** 0.25)
+    book = optimal_gamma("relu", 0.2, 10, three_point=False).skip
     assert 1 - book**2 == pytest.approx(-2 + math.sqrt(4 + c))
 
 
 def test_optimal_gamma_of_relu_below_the_plain_ratio():
     """Too shallow for any gamma below 0.7718 r*(0); then the larger of two solutions, beyond 0.7383 the only one."""
-    plain = optimal_aspect_ratio("relu", 10).ratio
-    assert optimal_gamma("relu", 0.7 * plain, 10).gamma == pytest.approx(0.4377, abs=1e-4)
+    plain = optimal_aspect_ratio("relu", 10).aspect_ratio
+    assert optimal_gamma("relu", 0.7 * plain, 10).skip == pytest.approx(0.4377, abs=1e-4)
     assert optimal_gamma("relu", 0.7 * plain, 10).information < 1 / 150
     found = [optimal_gamma("relu", x * plain, 10) for x in (0.773, 0.9, 1.0, 1.1, 3.0)]
     assert [best.skip for best in found] == sorted(best.skip for best in found)
-    assert found[2].gamma == pytest.approx(0.7383, abs=1e-4)
+    assert found[2].skip == pytest.approx(0.7383, abs=1e-4)
     assert all(best.information == pytest.approx(1 / 150) for best in found)
 
 
 def test_optimal_depth_with_skips():
     """The largest information over the recursion's depths is near n r*(gamma)."""
-    best, ratio = optimal_depth("relu", 1500, 10, gamma=0.8), optimal_aspect_ratio("relu", 10, 0.8)
-    assert best.aspect_ratio == pytest.approx(ratio.ratio, abs=4 / 1500)
+    best, ratio = optimal_depth("relu", 1500, 10, skip=0.8), optimal_aspect_ratio("relu", 10, 0.8)
+    assert best.aspect_ratio == pytest.approx(ratio.aspect_ratio, abs=4 / 1500)
     assert best.information == pytest.approx(ratio.information, rel=5e-3)
 
 

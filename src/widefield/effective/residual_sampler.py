@@ -45,7 +45,7 @@ class ResidualSample:
     vertex: Estimates
 
 
-@renamed(gamma="skip", seeds="seeds")
+@renamed(gamma="skip", networks="seeds")
 def sample_residual(
     activation: str | Activation,
     first_kernel: Any,
