@@ -48,8 +48,8 @@ def deviation(first: Floats, second: Floats) -> float:
 def measured(width: int, layers: int, samples: int, networks: int) -> list[str]:
     network = MLP(layers - 1, "tanh", weight_variances=1.2, bias_variances=0.05)
     x = np.random.default_rng(0).normal(size=(samples, 10))
-    fast, by_metrics = timed(lambda: sampler.metrics(network, x, width, draws=networks, seed=1))
-    slow, with_weights = timed(lambda: sampler.networks(network, x, width, draws=networks, seed=2).metrics)
+    fast, by_metrics = timed(lambda: sampler.metrics(network, x, width, seeds=networks, seed=1))
+    slow, with_weights = timed(lambda: sampler.networks(network, x, width, seeds=networks, seed=2).metrics)
     z = deviation(by_metrics[:, -1], with_weights[:, -1])
     return [str(width), f"{networks / fast:.0f}", f"{networks / slow:.0f}", f"{slow / fast:.0f}", f"{z:.1f}"]
 

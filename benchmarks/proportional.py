@@ -134,7 +134,7 @@ def simulation(steps: list[int]) -> None:
     rows = []
     for D, drawn in ((32, 4096), (64, 1024), (128, 32), (256, 16), (512, 4), (1024, 2)):
         began = time.process_time()
-        found = simulate(network, TASK, rate, count, dimension=D, networks=drawn, progress=False)
+        found = simulate(network, TASK, rate, count, dimension=D, seeds=drawn, progress=False)
         each = (time.process_time() - began) / drawn
         spread = found.data["test_loss_error"].values / exact * math.sqrt(drawn * D)
         rows.append((D, drawn, D * (found.test_loss / exact - 1), spread, each))
@@ -169,7 +169,7 @@ def long(steps: list[int]) -> None:
         "L = 1": (LinearNetwork(1, 1.0), TASK, 4.0),
         "L = 3": (LinearNetwork(3, 1.0), TASK, 3.0),
         "residual, L = 4": (LinearNetwork(4, 1.0, branch=1.0, depth_scaled=True), TASK, 1.5),
-        "fresh samples, L = 2": (LinearNetwork(2, 1.0), LinearTask(batch=1.0, noise=0.3), 3.0),
+        "fresh samples, L = 2": (LinearNetwork(2, 1.0), LinearTask(batch_size=1.0, noise=0.3), 3.0),
     }
     T = max(steps)
     made = table(f"T = {T}: all steps over extrapolation", "problem", "tolerance", "true error", "claimed", "ratio")

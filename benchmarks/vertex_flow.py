@@ -100,8 +100,8 @@ def of_flow(samples: int, layers: int, points: int) -> dict[str, Any]:
     start = clocks()
     found = flow(network(layers), x, WIDTH, points=points, replicas=REPLICAS)
     seconds = clocks() - start
-    error, size = (float(np.sqrt(np.mean(part[1] ** 2))) for part in (found.covariance_errors, found.covariances))
-    return {"seconds": list(seconds), "memory": peak(), "error": error / size, "largest": found.accuracy}
+    error, size = (float(np.sqrt(np.mean(part[1] ** 2))) for part in (found.covariance_error, found.covariances))
+    return {"seconds": list(seconds), "memory": peak(), "error": error / size, "largest": found.relative_error}
 
 
 def of_tensors(samples: int, layers: int, points: int) -> dict[str, Any]:

@@ -17,7 +17,7 @@ NETWORKS = {
 TASKS = {
     "population": LinearTask(),
     "samples": LinearTask(samples=1 / 3, noise=0.3),
-    "batch": LinearTask(batch=2.0),
+    "batch": LinearTask(batch_size=2.0),
     "several outputs": LinearTask(target=GRAM),
     "bins": LinearTask(spectrum=power_law(1.5, 0.5, 1000, bins=7)),
     "coefficients": LinearTask(spectrum=Spectrum([1.0, 0.3], [[1.0, 2.0], [3.0, 4.0]], [1, 5])),
@@ -58,4 +58,4 @@ def assert_same_data(one, other):
 def small_sweep(parameterisation="mean-field", **options):
     widths = (0.5, 2, math.inf)
     network = LinearNetwork(2, 1.0, 2.0, parameterisation)
-    return lr_sweep(network, LinearTask(samples=3.0), np.geomspace(0.01, 0.5, 7), 9, widths=widths, **options)
+    return lr_sweep(network, LinearTask(samples=3.0), np.geomspace(0.01, 0.5, 7), 9, values=widths, **options)

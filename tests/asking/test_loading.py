@@ -29,7 +29,7 @@ MADE = {
     ),
     "learning-rate sweep": small_sweep,
     "flow through the layers": lambda: wf.effective.flow(wf.MLP(2, "relu"), [[1.0]], 8),
-    "check of a flow": lambda: monte_carlo.check(wf.MLP(1, "relu"), [[1.0]], 8, draws=200, seed=0, threshold=9.0),
+    "check of a flow": lambda: monte_carlo.check(wf.MLP(1, "relu"), [[1.0]], 8, seeds=200, seed=0, threshold=9.0),
 }
 
 

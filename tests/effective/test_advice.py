@@ -26,17 +26,19 @@ def test_relu_is_known_in_closed_form():
     assert advice.first == advice.hidden == advice.output == BlockLayer(0.0, 2.0)
     np.testing.assert_allclose(advice.kernels, 2.0)
     np.testing.assert_allclose(advice.gradients, 1.0)
-    np.testing.assert_allclose(advice.fluctuations, np.sqrt(5 * np.arange(20) / 500))
-    assert advice.optimal_ratio == pytest.approx(4 / 50 / 5)  # 4 / (20 + 3 n_L) / nu
+    np.testing.assert_allclose(advice.kernel_deviation, np.sqrt(5 * np.arange(20) / 500))
+    assert advice.optimal_aspect_ratio == pytest.approx(4 / 50 / 5)  # 4 / (20 + 3 n_L) / nu
     assert "keep their size at any depth" in advice.verdict
     assert "too deep for its width; take a width of 1250, or 8 layers, or add skip connections" in advice.verdict
 
 
 def test_gelu_starts_at_its_fixed_point():
     advice = advise("gelu", 24, 512)
-    variances = (advice.hidden.C_W, advice.hidden.C_b)
+    variances = (advice.hidden.weight_variance, advice.hidden.bias_variance)
     assert variances == pytest.approx((1.98305825743755, 0.172922390756067), abs=1e-11)
-    assert advice.first.C_W + advice.first.C_b == pytest.approx((3 + math.sqrt(17)) / 2, abs=1e-10)
+    assert advice.first.weight_variance + advice.first.bias_variance == pytest.approx(
+        (3 + math.sqrt(17)) / 2, abs=1e-10
+    )
     np.testing.assert_allclose(advice.kernels, advice.kernels[0], rtol=1e-9)
     np.testing.assert_allclose(advice.gradients, 1.0, rtol=1e-9)
 
@@ -58,14 +60,14 @@ def test_tanh_decays_as_a_power():
 
 def test_skip_connections_make_a_deep_network_a_good_shape():
     plain, skipping = advise("tanh", 60, 200), advise("tanh", 60, 200, residual=True)
-    assert plain.gamma == 0.0
+    assert plain.skip == 0.0
     assert "too deep" in plain.verdict
-    assert skipping.gamma > 0.5
-    np.testing.assert_allclose(skipping.hidden.C_W, 1 - skipping.gamma**2, rtol=1e-12)
-    assert skipping.optimal_ratio == pytest.approx(skipping.ratio, rel=1e-6)
+    assert skipping.skip > 0.5
+    np.testing.assert_allclose(skipping.hidden.weight_variance, 1 - skipping.skip**2, rtol=1e-12)
+    assert skipping.optimal_aspect_ratio == pytest.approx(skipping.aspect_ratio, rel=1e-6)
     assert "L/n = 0.3 is optimal" in skipping.verdict
-    assert f"W s(z) + b + {skipping.gamma:.4g} z" in skipping.verdict
-    assert skipping.fluctuations[-1] < plain.fluctuations[-1]
+    assert f"W s(z) + b + {skipping.skip:.4g} z" in skipping.verdict
+    assert skipping.kernel_deviation[-1] < plain.kernel_deviation[-1]
 
 
 def test_words_follow_the_numbers():
@@ -106,8 +108,12 @@ def test_snippets(name, depth, residual):
     expected = [advice.first, *[advice.hidden] * (depth - 2), advice.output][:depth]
     assert len(scope["layers"]) == len(expected) == depth
     for layer, variances in zip(scope["layers"], expected, strict=True):
-        assert float(jnp.mean(layer.weight**2)) * 3 == pytest.approx(variances.C_W, rel=4 * math.sqrt(2 / 90_000))
-        assert float(jnp.mean(layer.bias**2)) == pytest.approx(variances.C_b, rel=4 * math.sqrt(2 / 30_000), abs=0)
+        assert float(jnp.mean(layer.weight**2)) * 3 == pytest.approx(
+            variances.weight_variance, rel=4 * math.sqrt(2 / 90_000)
+        )
+        assert float(jnp.mean(layer.bias**2)) == pytest.approx(
+            variances.bias_variance, rel=4 * math.sqrt(2 / 30_000), abs=0
+        )
     assert ("* z between" in snippets["PyTorch"]) == residual
 
 
@@ -118,14 +124,14 @@ def test_signals_and_gradients_of_explicit_networks(name, residual):
     s, slope = get(name).derivative(0), get(name).derivative(1)
     generator = np.random.default_rng(7)
     layers = [advice.first, *[advice.hidden] * 4, advice.output]
-    skips = [0.0, *[advice.gamma] * 4, 0.0]
+    skips = [0.0, *[advice.skip] * 4, 0.0]
     found, backwards = np.zeros((2, networks, 6))
     for network in range(networks):
-        weights = [math.sqrt(layer.C_W / n) * generator.normal(size=(n, n)) for layer in layers]
+        weights = [math.sqrt(layer.weight_variance / n) * generator.normal(size=(n, n)) for layer in layers]
         x, z, history = generator.choice([-1.0, 1.0], n), np.zeros(n), []
         for layer, W, gamma in zip(layers, weights, skips, strict=True):
             below = np.asarray(s(z), dtype=np.float64) if history else x
-            z = W @ below + math.sqrt(layer.C_b) * generator.normal(size=n) + gamma * z
+            z = W @ below + math.sqrt(layer.bias_variance) * generator.normal(size=n) + gamma * z
             history.append(z)
         found[network] = [np.mean(z**2) for z in history]
         gradient = generator.normal(size=n)
@@ -137,7 +143,7 @@ def test_signals_and_gradients_of_explicit_networks(name, residual):
     for values, expected in ((found, advice.kernels), (backwards, advice.gradients)):
         error = values.std(0) / math.sqrt(networks)
         assert np.all(np.abs(values.mean(0) - expected) < 4 * error + expected / n)
-    assert (advice.gamma > 0.5) == residual
+    assert (advice.skip > 0.5) == residual
 
 
 @pytest.mark.slow
@@ -145,15 +151,15 @@ def test_signals_and_gradients_of_explicit_networks(name, residual):
 def test_real_networks_scatter_as_predicted(residual):
     """Widths 64 and 128: the scatter of networks, extrapolated, against the advice."""
     advice = advise("relu", 6, 128, residual=residual)
-    block = critical_block("relu", advice.gamma)
+    block = critical_block("relu", advice.skip)
     rates = []
     for width in (64, 128):
-        sample = sample_residual("relu", advice.kernels[0], 5, advice.gamma, block, width=width, networks=40_000)
+        sample = sample_residual("relu", advice.kernels[0], 5, advice.skip, block, width=width, seeds=40_000)
         rates.append(np.array([part[-1] for part in sample.vertex]) / sample.kernel.value[-1] ** 2)
     value, error = 2 * rates[1][0] - rates[0][0], math.hypot(2 * rates[1][1], rates[0][1])
-    assert abs(value - 128 * advice.fluctuations[-2] ** 2) < 4 * error
-    top = residual_flow("relu", advice.kernels[0], 5, advice.gamma, block).readout(advice.output)
-    assert advice.fluctuations[-1] == pytest.approx(math.sqrt(top.fluctuation[-1] / 128))
+    assert abs(value - 128 * advice.kernel_deviation[-2] ** 2) < 4 * error
+    top = residual_flow("relu", advice.kernels[0], 5, advice.skip, block).readout(advice.output)
+    assert advice.kernel_deviation[-1] == pytest.approx(math.sqrt(top.fluctuation[-1] / 128))
 
 
 def test_bad_input():
@@ -187,14 +193,14 @@ def test_command_line(tmp_path, capsys, monkeypatch):
 
 @pytest.mark.parametrize("depth", [1, 2, 300])
 def test_figures_of_any_depth(depth):
-    figure = plots.advice_plot(advise("tanh", depth, 50, outputs=3))
+    figure = plots.advice(advise("tanh", depth, 50, outputs=3))
     sizes, spread, shape = figure.axes
     assert sizes.get_yscale() == ("log" if depth == 300 else "linear")
-    assert spread.get_ylim()[1] >= 100 * advise("tanh", depth, 50).fluctuations[-1]
+    assert spread.get_ylim()[1] >= 100 * advise("tanh", depth, 50).kernel_deviation[-1]
     assert shape.get_ylim()[1] > shape.lines[0].get_ydata().max() > 0
 
 
 def test_figure_marks_a_network_that_is_off_the_axis():
-    figure = plots.advice_plot(advise("relu", 50, 100))
+    figure = plots.advice(advise("relu", 50, 100))
     labels = [text.get_text() for text in figure.axes[2].get_legend().get_texts()]
     assert any("outside" in label for label in labels)

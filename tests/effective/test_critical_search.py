@@ -52,7 +52,7 @@ def test_touching_root():
     assert (zero.kernel, point.universality_class, point.touching) == (0.0, "half-stable", True)
     assert 1e-6 < point.uncertainty < 1e-3
     assert abs(point.kernel - 1.27137338) < point.uncertainty
-    assert "touches 1 to within 1e-10" in found.explanation
+    assert "touches 1 to within 1e-10" in found.verdict
     assert_critical(point)
     beside = critical_ratio(point.activation, point.kernel * np.array([0.9, 1.1]))
     assert (beside > 1).all()
@@ -90,7 +90,7 @@ def test_roots_far_out(beta):
 
 
 def test_range_and_precision_are_stated():
-    assert "searched K from 1e-10 to 7.5e+13" in criticality("swish").explanation
+    assert "searched K from 1e-10 to 7.5e+13" in criticality("swish").verdict
     point = critical_point("swish")
     assert abs(point.kernel - 14.3201736180258) < point.uncertainty < 1e-9
 
@@ -100,7 +100,7 @@ def test_a_line_of_critical_points():
     np.testing.assert_allclose(critical_ratio(SHRINK, [0.1, 1.0, 30.0]), 1, rtol=1e-11)
     found = criticality(SHRINK)
     assert found.everywhere
-    assert "at every K" in found.explanation
+    assert "at every K" in found.verdict
     (point,) = found.points
     assert (point.kernel, point.stability) == (1.0, "stable from below")
     assert point.bias_variance > 0
@@ -202,12 +202,12 @@ def critical_or_explained(a, b, c, frequency):
         return a * jnp.tanh(z) + b * z + c * jnp.sin(frequency * z)
 
     found = criticality(Activation(f"random_{a}_{b}_{c}_{frequency}", function))
-    assert found.explanation.startswith(found.activation.name)
+    assert found.verdict.startswith(found.activation.name)
     for point in found.points:
         assert_critical(point)
     if found.best is None:
         assert found.universality_class == "none"
-        assert "no critical initialisation" in found.explanation or "constant" in found.explanation
+        assert "no critical initialisation" in found.verdict or "constant" in found.verdict
     else:
         assert found.universality_class == found.best.universality_class
         assert_stays(found.best)

@@ -169,7 +169,7 @@ def test_zero_kernel_class(activation, C_W, a1):
     point = found.best
     assert (point.kernel, point.bias_variance, point.stability) == (0.0, 0.0, "stable")
     np.testing.assert_allclose([point.weight_variance, point.curvature], [C_W, a1], rtol=1e-12)
-    assert "stable" in found.explanation
+    assert "stable" in found.verdict
 
 
 @pytest.mark.slow
@@ -239,7 +239,7 @@ def test_not_critical(activation, words):
     found = criticality(activation)
     assert found.universality_class == "none"
     assert found.best is None
-    assert words in found.explanation
+    assert words in found.verdict
     with pytest.raises(NotCritical, match=re.escape(found.activation.name)):
         critical_point(activation)
 

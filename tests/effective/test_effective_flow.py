@@ -55,7 +55,7 @@ def test_two_inputs_of_tanh():
         np.testing.assert_allclose(found.pairs.of(found.kernel(layer)), kernel, atol=1e-10)
         np.testing.assert_allclose([found.vertex(layer)[place] for place in ORDER], vertex, atol=1e-7)
         np.testing.assert_allclose(found.pairs.of(found.nlo_metric(layer)), nlo, atol=1e-7)
-    assert found.accuracy == 0
+    assert found.relative_error == 0
 
 
 def test_one_input_of_tanh():
@@ -225,13 +225,13 @@ def test_sampled_averages_are_as_accurate_as_stated():
     network, x = MLP(2, "tanh", bias_variances=0.1), np.random.default_rng(0).normal(size=(3, 4))
     few, many = flow(network, x[:2], (8, 4)), flow(network, x, (8, 4), points=2**11)
     for layer in (2, 3):
-        error = many.widths[layer - 2] * many.covariance_errors[layer - 1]
+        error = many.widths[layer - 2] * many.covariance_error[layer - 1]
         gap = many.four_point(layer)[:2, :2, :2, :2] - few.four_point(layer)
         kept = np.ix_(*[[0, 1, 3]] * 2)
         over_pairs = gap[few.pairs.rows, few.pairs.columns][:, few.pairs.rows, few.pairs.columns]
         assert np.all(np.abs(over_pairs) < 8 * error[kept] + 1e-6)
-    assert 0 < many.accuracy < 0.02
-    assert many.shift_errors[2].max() < 1e-3
+    assert 0 < many.relative_error < 0.02
+    assert many.shift_error[2].max() < 1e-3
     np.testing.assert_allclose(many.nlo_metric(3)[:2, :2], few.nlo_metric(3), atol=2e-3)
 
 
@@ -291,7 +291,7 @@ def test_many_inputs_against_integrals(name, samples):
     exact = weight**2 * exact_covariance(name, found[0].kernel(1), pairs)
     scale = np.sqrt(np.mean(exact**2))
     gaps = np.array([f.covariances[1] - exact for f in found])
-    errors = np.array([f.covariance_errors[1] for f in found])
+    errors = np.array([f.covariance_error[1] for f in found])
     assert np.all(np.abs(np.diagonal(gaps, axis1=1, axis2=2)) < 1e-6 * scale)  # variances are not sampled
     assert np.sqrt(np.mean(gaps**2)) < 5e-3 * scale
     assert 0.4 < np.sqrt(np.mean(gaps**2) / np.mean(errors**2)) < 2.5
@@ -341,7 +341,7 @@ def test_degenerate_inputs(name):
     more = np.stack([x[0], x[0], x[1], -x[1], np.zeros(3)])
     found, few = flow(network, more, 5, points=2**9), flow(network, x, 5)
     V, expected = found.four_point(3), few.four_point(3)
-    error = found.pairs.matrix(np.moveaxis(found.pairs.matrix(found.covariance_errors[2]), 0, -1)) * 5
+    error = found.pairs.matrix(np.moveaxis(found.pairs.matrix(found.covariance_error[2]), 0, -1)) * 5
     for chosen in ([0, 2], [1, 2]):
         place = np.ix_(*[chosen] * 4)
         assert np.all(np.abs(V[place] - expected) < 10 * error[place] + 1e-6 * np.abs(expected).max())
@@ -356,7 +356,7 @@ def test_degenerate_inputs(name):
     if name == "relu":
         opposite = exact_covariance(activation, found.kernel(1), found.pairs, tolerance=1e-6)
         gap = found.covariances[1] * 5 / 1.3**2 - opposite
-        assert np.all(np.abs(gap) < 10 * found.covariance_errors[1] * 5 / 1.3**2 + 1e-6 * np.abs(opposite).max())
+        assert np.all(np.abs(gap) < 10 * found.covariance_error[1] * 5 / 1.3**2 + 1e-6 * np.abs(opposite).max())
 
 
 def test_linear_networks_are_not_sampled():
@@ -365,9 +365,9 @@ def test_linear_networks_are_not_sampled():
     found, K = flow(MLP(3, "linear"), x, 4), x @ x.T / 3
     pair = np.einsum("ac,bd->abcd", K, K)
     np.testing.assert_allclose(found.four_point(4), 3 * (pair + pair.transpose(0, 1, 3, 2)), rtol=1e-9, atol=1e-12)
-    assert found.accuracy == 0
-    assert not found.covariance_errors.any()
-    assert not found.shift_errors.any()
+    assert found.relative_error == 0
+    assert not found.covariance_error.any()
+    assert not found.shift_error.any()
 
 
 @pytest.mark.parametrize(("name", "factor"), [("tanh", 5), ("relu", 5), ("gelu", 10)])
@@ -462,7 +462,7 @@ def test_flows_come_back_as_they_were(tmp_path):
     assert isinstance(again, Flow)
     assert again.network == found.network
     assert_same_data(found.data, again.data)
-    for name in ("kernels", "covariances", "shifts", "covariance_errors", "shift_errors"):
+    for name in ("kernels", "covariances", "shifts", "covariance_error", "shift_error"):
         np.testing.assert_array_equal(getattr(again, name), getattr(found, name))
     assert again.widths == (4, 8)
     assert str(again) == str(found)
@@ -481,9 +481,9 @@ def test_flows_come_back_as_they_were(tmp_path):
         (lambda: flow(MLP(2), [[1.0]], 3, replicas=1), "replicas"),
         (lambda: flow(MLP(2), [[1.0]], 3).kernel(4), "layer"),
         (lambda: flow(MLP(2), [[1.0]], 3).action(3, 1, samples=[1]), "sample"),
-        (lambda: sampler.metrics(MLP(2), [[1.0]], 3, draws=0, seed=0), "draws"),
-        (lambda: sampler.outputs(MLP(2), [[1.0]], 3, draws=1, seed=0, law="cauchy"), "law"),
-        (lambda: monte_carlo.check(MLP(2), [[1.0]], 3, draws=10, seed=0), "draws"),
+        (lambda: sampler.metrics(MLP(2), [[1.0]], 3, seeds=0, seed=0), "seeds"),
+        (lambda: sampler.outputs(MLP(2), [[1.0]], 3, seeds=1, seed=0, law="cauchy"), "law"),
+        (lambda: monte_carlo.check(MLP(2), [[1.0]], 3, seeds=10, seed=0), "seeds"),
     ],
 )
 def test_bad_input(call, message):

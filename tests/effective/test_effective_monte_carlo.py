@@ -82,7 +82,7 @@ def assert_notices(found, vertex, four_point):
 def test_every_activation_through_depth(activation):
     """Two inputs, eight layers: a vertex that is off by a tenth would show."""
     network, x = critical(activation, 8, TWO)
-    found = monte_carlo.check(network, x, 48, draws=19_000, seed=seed(activation, 10))
+    found = monte_carlo.check(network, x, 48, seeds=19_000, seed=seed(activation, 10))
     assert_notices(found, vertex=0.075, four_point=0.09)
     assert 4 * found["vertex"].resolution < 0.1
 
@@ -90,7 +90,7 @@ def test_every_activation_through_depth(activation):
 @pytest.mark.parametrize("activation", ["tanh", pytest.param("gelu", marks=pytest.mark.slow)])
 def test_weights_of_some_activations(activation):
     network, x = critical(activation, 4, TWO)
-    found = monte_carlo.check(network, x, (24, 32, 24), draws=12_000, seed=2, explicit=True)
+    found = monte_carlo.check(network, x, (24, 32, 24), seeds=12_000, seed=2, explicit=True)
     assert_notices(found, vertex=0.07, four_point=0.1)
     assert 4 * found["vertex"].resolution < 0.13
 
@@ -100,7 +100,7 @@ def test_weights_of_some_activations(activation):
 def test_every_activation_with_many_networks(activation):
     """Three inputs, twelve layers: a vertex that is off by a twentieth would show."""
     network, x = critical(activation, 12, THREE)
-    found = monte_carlo.check(network, x, 96, draws=75_000, seed=seed(activation, 30))
+    found = monte_carlo.check(network, x, 96, seeds=75_000, seed=seed(activation, 30))
     assert_notices(found, vertex=0.05, four_point=0.05)
     assert 4 * found["vertex"].resolution < 0.05
 
@@ -109,7 +109,7 @@ def test_every_activation_with_many_networks(activation):
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_weights_of_every_activation(activation):
     network, x = critical(activation, 6, TWO)
-    found = monte_carlo.check(network, x, (40, 40, 48, 40, 40), draws=30_000, seed=4, explicit=True)
+    found = monte_carlo.check(network, x, (40, 40, 48, 40, 40), seeds=30_000, seed=4, explicit=True)
     assert_notices(found, vertex=0.06, four_point=0.07)
     assert 4 * found["vertex"].resolution < 0.09
 
@@ -121,7 +121,7 @@ def single(activation, kernel, layers, width, draws, seed, weight=1.0):
     """Ghat of one input with K^1 = `kernel`, (draws, layers)."""
     network = MLP(layers - 1, activation, weight_variances=weight)
     x = [[math.sqrt(kernel / weight)]]
-    return sampler.metrics(network, x, width, draws=draws, seed=seed)[:, :, 0, 0]
+    return sampler.metrics(network, x, width, seeds=draws, seed=seed)[:, :, 0, 0]
 
 
 @pytest.mark.slow
@@ -169,7 +169,7 @@ def test_relu_at_all_orders(width, expected, networks, error):
 @pytest.mark.parametrize("width", [1, 2, 4])
 def test_second_layer_is_exact_at_any_width(width):
     found = flow(MLP(1, "tanh"), inputs(TWO), width)
-    drawn = found.pairs.of(sampler.metrics(MLP(1, "tanh"), inputs(TWO), width, draws=50_000, seed=width))[:, 1]
+    drawn = found.pairs.of(sampler.metrics(MLP(1, "tanh"), inputs(TWO), width, seeds=50_000, seed=width))[:, 1]
     K = found.pairs.of(found.kernel(2))
     assert close(mean(drawn), K)
     centred = drawn - K
@@ -184,7 +184,7 @@ def test_weights_and_biases():
     assert found.metric(4).item() == pytest.approx(0.33482, abs=1e-5)
     assert found.connected(4, (0, 0, 1, 1)).item() == pytest.approx(0.00648, abs=1e-5)
     assert found.connected(4, (0, 0, 0, 0)).item() == pytest.approx(0.01944, abs=1e-5)
-    z = sampler.outputs(network, [[1.0, 1.0]], 16, draws=400_000, seed=2)[:, :, 0]
+    z = sampler.outputs(network, [[1.0, 1.0]], 16, seeds=400_000, seed=2)[:, :, 0]
     square = mean(z[:, 0] ** 2)
     centred = z**2 - square[0]
     between, within = mean(centred[:, 0] * centred[:, 1]), mean(z[:, 0] ** 4 - 6 * square[0] * z[:, 0] ** 2)
@@ -261,7 +261,7 @@ def test_law_of_the_weights():
     for law, expected in (("normal", gaussian), ("uniform", gaussian - 1.2 * fourth)):
         means, cumulants = [], []
         for n in (16, 32):  # as many inputs as neurons: their weights are uniform, too
-            z = sampler.outputs(MLP(1, "tanh"), np.ones((1, n)), n, draws=20_000, seed=n, neurons=32, law=law)[:, :, 0]
+            z = sampler.outputs(MLP(1, "tanh"), np.ones((1, n)), n, seeds=20_000, seed=n, neurons=32, law=law)[:, :, 0]
             means.append(mean(np.mean(z**2, axis=1)))
             cumulants.append(n * np.array(fourth_cumulant(z)))
         assert close(extrapolated(*means), square)
@@ -274,7 +274,7 @@ def test_law_of_the_weights():
 def test_two_inputs_of_tanh():
     """n Cov(Ghat, Ghat) of the third layer at n = 64, and its limit."""
     narrow, wide = (
-        Pairs.within(2).of(sampler.metrics(MLP(2, "tanh"), inputs(TWO), n, draws=400_000, seed=n)[:, 2])
+        Pairs.within(2).of(sampler.metrics(MLP(2, "tanh"), inputs(TWO), n, seeds=400_000, seed=n)[:, 2])
         for n in (64, 128)
     )
     found = flow(MLP(2, "tanh"), inputs(TWO), 64).vertex(3)
@@ -302,7 +302,7 @@ def test_two_inputs_of_gelu():
     narrow, wide = (
         n * (np.array(mean(pairs.of(drawn) - pairs.of(found.kernel(5)))))
         for n in (32, 64)
-        for drawn in [sampler.metrics(network, x, n, draws=400_000, seed=n)[:, 4]]
+        for drawn in [sampler.metrics(network, x, n, seeds=400_000, seed=n)[:, 4]]
     )
     assert close(narrow, (0.097, -0.839, 0.545), narrow[1])
     assert close(extrapolated(narrow, wide), predicted)
@@ -318,8 +318,8 @@ def test_linear_sampler_has_the_exact_covariance():
     network = MLP(2, "linear", weight_variances=(1.0, 0.5, 2.0))
     exact = DeepLinear((6, 3), (1.0, 0.5, 2.0))
     for drawn in (
-        sampler.metrics(network, x, (6, 3), draws=20_000, seed=0)[:, 2],
-        sampler.networks(network, x, (6, 3), draws=20_000, seed=1).metrics[:, 2],
+        sampler.metrics(network, x, (6, 3), seeds=20_000, seed=0)[:, 2],
+        sampler.networks(network, x, (6, 3), seeds=20_000, seed=1).metrics[:, 2],
     ):
         assert close(mean(drawn), exact.two_point(3, x @ x.T / 2))
         products = drawn[:, :, :, None, None] * drawn[:, None, None, :, :]
@@ -328,9 +328,9 @@ def test_linear_sampler_has_the_exact_covariance():
 
 def test_sampler_is_reproducible_and_agrees_with_weights():
     network, x = MLP(2, "tanh", weight_variances=1.2, bias_variances=0.05), inputs(TWO)
-    one, two = (sampler.metrics(network, x, 6, draws=20_000, seed=4) for _ in range(2))
+    one, two = (sampler.metrics(network, x, 6, seeds=20_000, seed=4) for _ in range(2))
     np.testing.assert_array_equal(one, two)
-    drawn = sampler.networks(network, x, 6, draws=20_000, seed=5)
+    drawn = sampler.networks(network, x, 6, seeds=20_000, seed=5)
     pairs = Pairs.within(2)
     from_outputs = drawn.outputs[:, 0, pairs.rows] * drawn.outputs[:, 0, pairs.columns]
     fast = mean(pairs.of(one[:, 2]))
@@ -344,10 +344,10 @@ def test_many_samples_in_one_batch_and_in_many():
     x = np.random.default_rng(0).normal(size=(6, 8))
     x[5] = x[2]
     network = MLP(2, "relu", weight_variances=2.0)
-    drawn = sampler.metrics(network, x, 12, draws=20_000, seed=0)[:, 2]
+    drawn = sampler.metrics(network, x, 12, seeds=20_000, seed=0)[:, 2]
     np.testing.assert_allclose(drawn[:, 5], drawn[:, 2], rtol=1e-9, atol=1e-9)
     assert close(mean(drawn), flow(network, x, 12).metric(3), bias=0.02)
-    assert len(sampler.metrics(network, x, 2**17, draws=3, seed=0)) == 3
+    assert len(sampler.metrics(network, x, 2**17, seeds=3, seed=0)) == 3
 
 
 # Verdicts
@@ -355,7 +355,7 @@ def test_many_samples_in_one_batch_and_in_many():
 
 @pytest.fixture(scope="module")
 def small():
-    return monte_carlo.check(MLP(7, "tanh"), [[1.0]], 24, draws=40_000, seed=0)
+    return monte_carlo.check(MLP(7, "tanh"), [[1.0]], 24, seeds=40_000, seed=0)
 
 
 def test_check_of_a_network(small):
@@ -364,7 +364,7 @@ def test_check_of_a_network(small):
     with pytest.raises(InvalidInput, match="correlator"):
         small["nothing"]
     data = small.summary()
-    assert set(data.data_vars) == {"numbers", "largest_z", "relative_difference", "relative_bias", "noticed"}
+    assert set(data.data_vars) == {"numbers", "largest_z", "relative_difference", "relative_higher_order", "noticed"}
     np.testing.assert_array_equal(data["numbers"], [7, 7, 7, 1])
     assert float(data["noticed"].sel(correlator="vertex")) == pytest.approx(4 * small["vertex"].resolution)
 
@@ -386,7 +386,7 @@ def test_checks_come_back_as_they_were(small, tmp_path):
     assert type(again) is type(small)
     assert again.network == small.network
     assert_same_data(small.data, again.data)
-    assert (again.draws, again.threshold, again.explicit) == (40_000, 4.0, False)
+    assert (again.seeds, again.threshold, again.explicit) == (40_000, 4.0, False)
     assert str(again) == str(small)
     np.testing.assert_array_equal(again["vertex"].z, small["vertex"].z)
     assert_same_data(small.flow.data, again.flow.data)
@@ -404,10 +404,10 @@ def test_entries_of_several_inputs_keep_their_places():
     rng = np.random.default_rng(0)
     shapes = {"metric": (2, 3), "vertex": (2, 3, 3), "nlo_metric": (2, 3), "four_point": (3, 3)}
     made = [Correlator(name, *rng.normal(size=(5, *shape))) for name, shape in shapes.items()]
-    found = Check.of(theory, made, draws=100, threshold=3.0, explicit=True)
+    found = Check.of(theory, made, seeds=100, threshold=3.0, explicit=True)
     assert found.data["predicted"].shape == (4, 18)
     for correlator in made:
-        for name in ("predicted", "measured", "error", "bias", "limit_error"):
+        for name in ("predicted", "measured", "error", "higher_order", "limit_error"):
             np.testing.assert_array_equal(getattr(found[correlator.name], name), getattr(correlator, name))
     np.testing.assert_array_equal(found.flow.covariances, theory.covariances)
     with pytest.warns(DeprecationWarning, match="summary"):
@@ -416,7 +416,7 @@ def test_entries_of_several_inputs_keep_their_places():
 
 def rescaled(**factors):
     """A theory whose arrays are multiplied."""
-    names = ("kernels", "covariances", "shifts", "covariance_errors", "shift_errors")
+    names = ("kernels", "covariances", "shifts", "covariance_error", "shift_error")
 
     def wrong(*arguments, **options):
         theory = flow(*arguments, **options)
@@ -444,7 +444,7 @@ def test_wrong_theories_are_noticed(monkeypatch, small, wrong, culprit):
     assert small.agrees
     assert 4 * small["vertex"].resolution < 0.07
     monkeypatch.setattr(monte_carlo, "flow", wrong)
-    found = monte_carlo.check(MLP(7, "tanh"), [[1.0]], 24, draws=40_000, seed=0)
+    found = monte_carlo.check(MLP(7, "tanh"), [[1.0]], 24, seeds=40_000, seed=0)
     assert not found.agrees
     assert found[culprit].worst > 4
     assert "DIFFERS" in str(found)
@@ -454,34 +454,34 @@ def test_interruption_leaves_nothing_behind(monkeypatch, small):
     """Ctrl-C stops between batches; the same check gives the same numbers afterwards."""
     batches = []
 
-    def stopping(network, x, widths, *, draws, seed, report):
+    def stopping(network, x, widths, *, seeds, seed, report):
         def interrupted(done):
             batches.append(done)
             report(done)
-            if done > draws // 4:
+            if done > seeds // 4:
                 raise KeyboardInterrupt
 
-        return metrics(network, x, widths, draws=draws, seed=seed, report=interrupted)
+        return metrics(network, x, widths, seeds=seeds, seed=seed, report=interrupted)
 
     metrics = sampler.metrics
     with monkeypatch.context() as patch:
         patch.setattr(sampler, "metrics", stopping)
         with pytest.raises(KeyboardInterrupt):
-            monte_carlo.check(MLP(7, "tanh"), [[1.0]], 24, draws=40_000, seed=0, progress=True)
+            monte_carlo.check(MLP(7, "tanh"), [[1.0]], 24, seeds=40_000, seed=0, progress=True)
     assert len(batches) > 1
     assert batches[-1] < 20_000
-    again = monte_carlo.check(MLP(7, "tanh"), [[1.0]], 24, draws=40_000, seed=0)
+    again = monte_carlo.check(MLP(7, "tanh"), [[1.0]], 24, seeds=40_000, seed=0)
     np.testing.assert_array_equal(again["vertex"].measured, small["vertex"].measured)
 
 
 def test_progress(capsys):
-    monte_carlo.check(MLP(1, "linear"), [[1.0]], 4, draws=200, seed=0, progress=True)
+    monte_carlo.check(MLP(1, "linear"), [[1.0]], 4, seeds=200, seed=0, progress=True)
     assert "400/400 networks" in capsys.readouterr().err
-    monte_carlo.check(MLP(1, "linear"), [[1.0]], 4, draws=200, seed=0)
+    monte_carlo.check(MLP(1, "linear"), [[1.0]], 4, seeds=200, seed=0)
     assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(("options", "message"), [({"seed": -1}, "seed"), ({"explicit": 1}, "explicit")])
 def test_bad_options(options, message):
     with pytest.raises(InvalidInput, match=message):
-        monte_carlo.check(MLP(1), [[1.0]], 4, **{"draws": 200, "seed": 0, **options})
+        monte_carlo.check(MLP(1), [[1.0]], 4, **{"seeds": 200, "seed": 0, **options})

@@ -293,8 +293,10 @@ def test_optimal_aspect_ratio(activation, rate, ratios):
         best = optimal_aspect_ratio(activation, outputs)
         assert best.information == pytest.approx((outputs / (20 + 3 * outputs)) ** 2 / 6, rel=1e-12)
         if ratio is not None:
-            assert best.ratio == pytest.approx(ratio, rel=2e-5)
-        around = [information_of_ratio(best.rate, best.ratio * x, (outputs / 2, outputs / 2)) for x in (0.99, 1, 1.01)]
+            assert best.aspect_ratio == pytest.approx(ratio, rel=2e-5)
+        around = [
+            information_of_ratio(best.rate, best.aspect_ratio * x, (outputs / 2, outputs / 2)) for x in (0.99, 1, 1.01)
+        ]
         assert max(around) == around[1] == pytest.approx(best.information)
 
 
@@ -325,13 +327,13 @@ def test_optimal_depth_of_the_exact_recursion(activation):
     q = (1 + ratio.rate / n) ** np.arange(1, 400) - 1
     exact = [mutual_information(1.0, x, 1, (3, 3)) for x in q[:100]]
     assert best.depth == pytest.approx(2 + int(np.argmax(exact)), rel=0.08)
-    assert best.ratio == pytest.approx(ratio.ratio, abs=2 / n)
+    assert best.aspect_ratio == pytest.approx(ratio.aspect_ratio, abs=2 / n)
     assert best.information == pytest.approx(ratio.information, rel=2e-3)
 
 
 def test_optimal_depth_of_sin():
     best, ratio = optimal_depth("sin", 800, 10), optimal_aspect_ratio("sin", 10)
-    assert best.ratio == pytest.approx(ratio.ratio, rel=0.15)
+    assert best.aspect_ratio == pytest.approx(ratio.aspect_ratio, rel=0.15)
     assert best.information == pytest.approx(ratio.information, rel=1e-3)
 
 

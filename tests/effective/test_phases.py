@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from made_activations import HARD_TANH
 from widefield.activations import Activation
 from widefield.base.errors import InvalidInput
+from widefield.effective import plots
 from widefield.effective.phases import PHASES, critical_lines, phase_diagram
-from widefield.effective.plots import phase_diagram_plot
 from widefield.effective.single_input import moments
 from widefield.effective.susceptibilities import susceptibilities
 from widefield.effective.universality import critical_point
@@ -139,11 +139,11 @@ def test_other_fixed_points_at_half_stable_criticality(name, start, expected, ch
 @pytest.mark.parametrize("name", ["tanh", "relu"])
 def test_plot(name, tmp_path):
     diagram = phase_diagram(name, np.linspace(0.5, 3, 9), np.linspace(0, 0.5, 7))
-    axes = phase_diagram_plot(diagram)
+    axes = plots.phase_diagram(diagram)
     axes.figure.savefig(tmp_path / "phases.png")
     assert axes.get_xlabel() == "$C_W$"
     with pytest.raises(InvalidInput, match="phase diagram"):
-        phase_diagram_plot(diagram.drop_vars("phase"))
+        plots.phase_diagram(diagram.drop_vars("phase"))
 
 
 @pytest.mark.parametrize(

@@ -129,7 +129,7 @@ def test_rates(gamma, tanh, linear, printed, corrected):
     assert found == pytest.approx([tanh, linear, corrected], abs=6e-7)
     assert fluctuation_rate("relu", gamma, three_point=False) == pytest.approx(printed, abs=6e-7)
     best = optimal_aspect_ratio("relu", 10, gamma)
-    assert best.ratio * best.rate == pytest.approx(4 / 50)
+    assert best.aspect_ratio * best.rate == pytest.approx(4 / 50)
 
 
 def test_rate_of_relu_is_not_monotone():
@@ -147,7 +147,7 @@ def test_rate_of_deep_recursions(activation):
             activation, _fixed_kernel(activation), 45, gamma, critical_block(activation, gamma, layers)
         )
         growth = flow.fluctuation[-1] - flow.fluctuation[-2]
-        assert growth == pytest.approx(fluctuation_rate(activation, gamma, layers=layers), rel=1e-6)
+        assert growth == pytest.approx(fluctuation_rate(activation, gamma, block_layers=layers), rel=1e-6)
 
 
 @pytest.mark.parametrize(("gamma", "layers"), [(0.0, 1), (0.5, 1), (0.5, 2)])
@@ -155,8 +155,8 @@ def test_deep_kernels_of_sin(gamma, layers):
     """K -> c / l and V / (K^2 l) -> nu, up to log(l) / l."""
     depth = 1500
     flow = residual_flow("sin", 0.5, depth, gamma, critical_block("sin", gamma, layers))
-    assert flow.K[-1] * depth == pytest.approx(kernel_coefficient("sin", gamma, layers=layers), rel=0.02)
-    rate = fluctuation_rate("sin", gamma, layers=layers)
+    assert flow.K[-1] * depth == pytest.approx(kernel_coefficient("sin", gamma, block_layers=layers), rel=0.02)
+    rate = fluctuation_rate("sin", gamma, block_layers=layers)
     assert flow.fluctuation[-1] / depth == pytest.approx(rate, rel=0.01)
 
 
@@ -200,30 +200,30 @@ def test_optimal_gamma():
         ("linear", 0.2, 0.9457416),
     ):
         best = optimal_gamma(name, ratio, 10)
-        assert best.gamma == pytest.approx(expected, abs=6e-8)
-        if best.gamma:
+        assert best.skip == pytest.approx(expected, abs=6e-8)
+        if best.skip:
             assert best.information == pytest.approx(1 / 150)
     c = 4 / (50 * 0.2)
-    assert optimal_gamma("tanh", 0.2, 10).gamma == pytest.approx((1 - 1.5 * c) ** 0.25)
-    book = optimal_gamma("relu", 0.2, 10, three_point=False).gamma
+    assert optimal_gamma("tanh", 0.2, 10).skip == pytest.approx((1 - 1.5 * c) ** 0.25)
+    book = optimal_gamma("relu", 0.2, 10, three_point=False).skip
     assert 1 - book**2 == pytest.approx(-2 + math.sqrt(4 + c))
 
 
 def test_optimal_gamma_of_relu_below_the_plain_ratio():
     """Too shallow for any gamma below 0.7718 r*(0); then the larger of two solutions, beyond 0.7383 the only one."""
-    plain = optimal_aspect_ratio("relu", 10).ratio
-    assert optimal_gamma("relu", 0.7 * plain, 10).gamma == pytest.approx(0.4377, abs=1e-4)
+    plain = optimal_aspect_ratio("relu", 10).aspect_ratio
+    assert optimal_gamma("relu", 0.7 * plain, 10).skip == pytest.approx(0.4377, abs=1e-4)
     assert optimal_gamma("relu", 0.7 * plain, 10).information < 1 / 150
     found = [optimal_gamma("relu", x * plain, 10) for x in (0.773, 0.9, 1.0, 1.1, 3.0)]
-    assert [best.gamma for best in found] == sorted(best.gamma for best in found)
-    assert found[2].gamma == pytest.approx(0.7383, abs=1e-4)
+    assert [best.skip for best in found] == sorted(best.skip for best in found)
+    assert found[2].skip == pytest.approx(0.7383, abs=1e-4)
     assert all(best.information == pytest.approx(1 / 150) for best in found)
 
 
 def test_optimal_depth_with_skips():
     """The largest information over the recursion's depths is near n r*(gamma)."""
-    best, ratio = optimal_depth("relu", 1500, 10, gamma=0.8), optimal_aspect_ratio("relu", 10, 0.8)
-    assert best.ratio == pytest.approx(ratio.ratio, abs=4 / 1500)
+    best, ratio = optimal_depth("relu", 1500, 10, skip=0.8), optimal_aspect_ratio("relu", 10, 0.8)
+    assert best.aspect_ratio == pytest.approx(ratio.aspect_ratio, abs=4 / 1500)
     assert best.information == pytest.approx(ratio.information, rel=5e-3)
 
 
@@ -261,9 +261,7 @@ def test_drawn_networks(activation, K, gamma, layers):
     """Kernel, X and V at two widths, extrapolated to 1/n -> 0, within four standard errors."""
     block, depth = critical_block(activation, gamma, layers), 4
     flow = residual_flow(activation, K, depth, gamma, block)
-    small, large = (
-        sample_residual(activation, K, depth, gamma, block, width=n, networks=6000, seed=n) for n in (64, 128)
-    )
+    small, large = (sample_residual(activation, K, depth, gamma, block, width=n, seeds=6000, seed=n) for n in (64, 128))
     for sample in (small, large):
         expected = flow.K + flow.metric / sample.width
         allowed = 4 * sample.kernel.error + 8 * K * np.arange(depth) ** 2 / sample.width**2
@@ -282,9 +280,7 @@ def test_drawn_networks_to_a_percent(gamma):
     """Tells the corrected from the printed vertex of ReLU by many standard errors, and sees the metric's order 1/n."""
     block = critical_block("relu", gamma)
     flow, book = (residual_flow("relu", 1.0, 5, gamma, block, three_point=full) for full in (True, False))
-    small, large = (
-        sample_residual("relu", 1.0, 5, gamma, block, width=n, networks=200_000, seed=n) for n in (128, 256)
-    )
+    small, large = (sample_residual("relu", 1.0, 5, gamma, block, width=n, seeds=200_000, seed=n) for n in (128, 256))
     value, error = extrapolated(small.vertex, large.vertex)
     assert np.all(np.abs(value - flow.vertex) < 4 * error)
     assert abs(value[-1] - book.vertex[-1]) > 10 * error[-1]
@@ -296,7 +292,7 @@ def test_drawn_networks_to_a_percent(gamma):
 def test_unequal_widths_inside_a_block():
     block = (BlockLayer(0.1, 1.4), BlockLayer(0.05, 0.9, inverse_width=4.0))
     flow = residual_flow("relu", 1.0, 3, 0.5, block)
-    small, large = (sample_residual("relu", 1.0, 3, 0.5, block, width=n, networks=8000, seed=n) for n in (64, 128))
+    small, large = (sample_residual("relu", 1.0, 3, 0.5, block, width=n, seeds=8000, seed=n) for n in (64, 128))
     value, error = extrapolated(small.vertex, large.vertex)
     assert np.all(np.abs(value - flow.vertex) < 4 * error)
 
@@ -304,7 +300,7 @@ def test_unequal_widths_inside_a_block():
 def test_weights_give_the_same_law():
     block = (BlockLayer(0.1, 1.2), BlockLayer(0.0, 0.8, inverse_width=2.0))
     runs = [
-        sample_residual("relu", 1.0, 3, 0.6, block, width=16, networks=8000, seed=seed, weights=weights)
+        sample_residual("relu", 1.0, 3, 0.6, block, width=16, seeds=8000, seed=seed, weights=weights)
         for seed, weights in ((1, False), (2, True))
     ]
     for name in ("kernel", "three_point", "vertex"):
@@ -319,7 +315,7 @@ def test_readout_is_a_plain_layer():
     generator = np.random.default_rng(5)
     z = generator.normal(size=(20_000, n))
     for _ in range(2):
-        metric = block[0].C_W * np.mean(np.maximum(z, 0) ** 2, 1, keepdims=True)
+        metric = block[0].weight_variance * np.mean(np.maximum(z, 0) ** 2, 1, keepdims=True)
         z = np.sqrt(metric) * generator.normal(size=z.shape) + gamma * z
     G = 0.2 + 2.0 * np.mean(np.maximum(z, 0) ** 2, 1)
     V, error = n * G.var(), n * np.std((G - G.mean()) ** 2) / math.sqrt(len(G))
@@ -394,8 +390,8 @@ def test_several_inputs_without_skips_are_the_plain_network(activation, x):
     np.testing.assert_allclose(found.K, plain.kernels, rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(found.vertices, 50 * plain.covariances, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(found.shifts, 50 * plain.shifts, rtol=1e-10, atol=1e-12)
-    np.testing.assert_allclose(found.vertex_errors, 50 * plain.covariance_errors, rtol=1e-6, atol=1e-12)
-    assert np.any(found.vertex_errors > 0) == (len(x) > 2)
+    np.testing.assert_allclose(found.vertex_error, 50 * plain.covariance_error, rtol=1e-6, atol=1e-12)
+    assert np.any(found.vertex_error > 0) == (len(x) > 2)
 
 
 def test_linear_networks_seen_by_several_inputs():
@@ -407,7 +403,7 @@ def test_linear_networks_seen_by_several_inputs():
             for layer in range(3):
                 np.testing.assert_allclose(flow.K[layer], K, rtol=1e-11)
                 gap = np.abs(flow.vertex[layer] - layer * (1 - gamma**4) * wick)
-                errors = with_samples(flow.pairs, flow.vertex_errors[layer])
+                errors = with_samples(flow.pairs, flow.vertex_error[layer])
                 assert np.all(gap < 1e-10 + 5 * errors)
                 assert np.all(errors < 0.1)
             assert np.abs(flow.skews).max() < 1e-11
@@ -417,16 +413,14 @@ def test_linear_networks_seen_by_several_inputs():
 def compare_inputs(activation, K, gamma, block, networks):
     """Everything at four standard errors of the draws and of the averages of four activations."""
     flow = residual_inputs_flow(activation, K, 3, gamma, block)
-    small, large = (
-        sample_residual(activation, K, 3, gamma, block, width=n, networks=networks, seed=n) for n in (64, 128)
-    )
-    sampled = 4 * with_samples(flow.pairs, flow.vertex_errors) + 1e-12
+    small, large = (sample_residual(activation, K, 3, gamma, block, width=n, seeds=networks, seed=n) for n in (64, 128))
+    sampled = 4 * with_samples(flow.pairs, flow.vertex_error) + 1e-12
     for name, more in (("three_point", 1e-12), ("vertex", sampled)):
         value, error = extrapolated(getattr(small, name), getattr(large, name))
         assert np.all(np.abs(value - getattr(flow, name)) < 4 * error + more), name
     shifts = (Estimates(r.width * (r.kernel.value - flow.K), r.width * r.kernel.error) for r in (small, large))
     value, error = extrapolated(*shifts)
-    sampled = 4 * flow.pairs.matrix(flow.shift_errors) + 1e-10
+    sampled = 4 * flow.pairs.matrix(flow.shift_error) + 1e-10
     assert np.all(np.abs(value - flow.metric) < 4 * error + sampled)
 
 
@@ -452,7 +446,7 @@ def test_many_drawn_networks_seen_by_several_inputs(activation, K, gamma, block)
 def test_explicit_weights_seen_by_two_inputs():
     """The draws of metrics and those of weights have the same law."""
     runs = [
-        sample_residual("relu", TWO, 3, 0.6, PAIR, width=12, networks=4000, seed=seed, weights=weights)
+        sample_residual("relu", TWO, 3, 0.6, PAIR, width=12, seeds=4000, seed=seed, weights=weights)
         for seed, weights in ((1, False), (2, True))
     ]
     for name in ("kernel", "three_point", "vertex"):
@@ -489,11 +483,11 @@ BAD = [
     lambda: residual_inputs_flow("relu", np.ones(2), 3, 0.5, PLAIN),
     lambda: residual_inputs_flow("relu", np.eye(2), 3, 0.5, (PLAIN, 1.0)),
     lambda: residual_inputs_flow("relu", np.eye(2), 3, -1.5, PLAIN),
-    lambda: sample_residual("relu", np.eye(2), 3, 0.5, PLAIN, width=1, networks=10),
-    lambda: sample_residual("relu", [[math.nan]], 3, 0.5, PLAIN, width=4, networks=10),
-    lambda: sample_residual("relu", 1.0, 3, 0.5, PLAIN, width=-4, networks=10),
-    lambda: sample_residual("relu", 1.0, 3, 0.5, PLAIN, width=4, networks=1),
-    lambda: sample_residual("relu", 1.0, 3, 0.5, PLAIN, width=4, networks=10, seed=-1),
+    lambda: sample_residual("relu", np.eye(2), 3, 0.5, PLAIN, width=1, seeds=10),
+    lambda: sample_residual("relu", [[math.nan]], 3, 0.5, PLAIN, width=4, seeds=10),
+    lambda: sample_residual("relu", 1.0, 3, 0.5, PLAIN, width=-4, seeds=10),
+    lambda: sample_residual("relu", 1.0, 3, 0.5, PLAIN, width=4, seeds=1),
+    lambda: sample_residual("relu", 1.0, 3, 0.5, PLAIN, width=4, seeds=10, seed=-1),
 ]
 
 

@@ -67,7 +67,7 @@ def compare_with_draws(activation, biases, weights, draws):
     network = MLP(2, activation, weight_variances=weights, bias_variances=biases)
     found = []
     for width in (16, 32):
-        drawn = metrics(network, [[0.5]], width, draws=draws, seed=width)[:, :, 0, 0]
+        drawn = metrics(network, [[0.5]], width, seeds=draws, seed=width)[:, :, 0, 0]
         found.append(np.array([width**2 * np.array(from_samples(drawn, (row,) * 3)) for row in (1, 2)]))
     second, third = flow["third"].values[1:, 0]
     for value, error in (found[0][0], found[1][0]):

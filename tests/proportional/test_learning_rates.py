@@ -30,7 +30,7 @@ WIDE = {
 @pytest.mark.parametrize("parameterisation", WIDE)
 def test_transfer_over_widths(parameterisation):
     """BP25 Figure 2: the optimal rate moves in the NTK parameterisation and stays in the mean-field one."""
-    sweep = lr_sweep(LinearNetwork(2, 1.0, 4.0, parameterisation), LinearTask(), RATES, 19, widths=WIDTHS)
+    sweep = lr_sweep(LinearNetwork(2, 1.0, 4.0, parameterisation), LinearTask(), RATES, 19, values=WIDTHS)
     step = RATES[1] / RATES[0]
     assert (np.abs(np.log(sweep.optimal / WIDE[parameterisation])) < 1.01 * math.log(step)).all()
     if parameterisation == "ntk":
@@ -57,7 +57,7 @@ def test_wider_is_better_or_slower():
 def test_no_transfer_over_depths_with_branches_of_fixed_scale():
     """BP25 Figure 5a."""
     network = LinearNetwork(2, 4.0, branch=1.0)
-    sweep = lr_sweep(network, LinearTask(), np.geomspace(3e-4, 1, 60), 14, depths=(2, 4, 8))
+    sweep = lr_sweep(network, LinearTask(), np.geomspace(3e-4, 1, 60), 14, over="depth", values=(2, 4, 8))
     np.testing.assert_allclose(sweep.optimal, (0.151, 0.024, 0.00095), rtol=0.15)
     assert sweep.spread > 50
     assert sweep.verdict.startswith("it does not transfer")
@@ -66,7 +66,9 @@ def test_no_transfer_over_depths_with_branches_of_fixed_scale():
 def test_transfer_over_depths_with_scaled_branches():
     """BP25 Figure 5b: settling with depth, infinite depth included."""
     network = LinearNetwork(2, 4.0, branch=1.25, depth_scaled=True)
-    sweep = lr_sweep(network, LinearTask(), np.geomspace(0.01, 0.5, 33), 14, depths=(2, 4, 8, 16, 32, INF))
+    sweep = lr_sweep(
+        network, LinearTask(), np.geomspace(0.01, 0.5, 33), 14, over="depth", values=(2, 4, 8, 16, 32, INF)
+    )
     np.testing.assert_allclose(sweep.optimal[:5], (0.190, 0.095, 0.060, 0.048, 0.038), rtol=0.13)
     assert sweep.optimal[0] / sweep.optimal[2] < 4
     assert sweep.optimal[2] / sweep.optimal[4] < 1.8
@@ -87,7 +89,7 @@ def optima_of_networks(network, rates, steps, dimension, seeds, **varied):
 def test_networks_have_the_same_optima_over_widths(parameterisation):
     rates = np.geomspace(0.02, 0.4, 13)
     network = LinearNetwork(2, 1.0, 4.0, parameterisation)
-    networks, apart = optima_of_networks(network, rates, 19, 96, 12, widths=(0.5, 1, 2, 4))
+    networks, apart = optima_of_networks(network, rates, 19, 96, 12, values=(0.5, 1, 2, 4))
     assert apart < 1.5
     assert networks.spread < 1.4 if parameterisation == "mean-field" else networks.spread > 2.5
 
@@ -96,7 +98,7 @@ def test_networks_have_the_same_optima_over_widths(parameterisation):
 def test_networks_have_the_same_optima_over_depths(branch, scaled, rates):
     network = LinearNetwork(2, 4.0, branch=branch, depth_scaled=scaled)
     depths = (2, 4, 8)
-    networks, apart = optima_of_networks(network, np.geomspace(*rates, 14), 14, 32, 6, depths=depths)
+    networks, apart = optima_of_networks(network, np.geomspace(*rates, 14), 14, 32, 6, over="depth", values=depths)
     assert apart < 1.5
     assert networks.spread < 4 if scaled else networks.spread > 50
 
@@ -104,7 +106,7 @@ def test_networks_have_the_same_optima_over_depths(branch, scaled, rates):
 LAZY = {
     "population": (LinearNetwork(2, INF, 1e-5), LinearTask()),
     "training set": (LinearNetwork(1, INF, 1e-5), LinearTask(samples=2)),
-    "fresh samples": (LinearNetwork(2, INF, 1e-5), LinearTask(batch=1)),
+    "fresh samples": (LinearNetwork(2, INF, 1e-5), LinearTask(batch_size=1)),
     "residual": (LinearNetwork(4, INF, 1e-5, branch=0.7), LinearTask()),
     "finite width": (LinearNetwork(1, 0.5, 1e-3, centred=True), LinearTask()),
 }
@@ -192,7 +194,7 @@ def test_interrupted_sweeps_keep_what_there_is(monkeypatch):
 
     monkeypatch.setattr(transfer, "simulate", interrupted)
     with pytest.raises(Interrupted, match=r"width 2, rate 0\.0431") as caught:
-        simulated_sweep(LinearNetwork(1, 1.0), LinearTask(), rates, 4, widths=(1, 2), dimension=12, seeds=3)
+        simulated_sweep(LinearNetwork(1, 1.0), LinearTask(), rates, 4, values=(1, 2), dimension=12, seeds=3)
     losses = caught.value.trajectory.data.loss.values
     assert np.isfinite(losses[0]).all()
     assert np.isfinite(losses[1]).tolist() == [True, False, False, False]
@@ -204,7 +206,7 @@ def test_progress_of_searches(capsys):
 
 
 def test_verdict_when_the_optimum_is_not_in_range():
-    sweep = lr_sweep(LinearNetwork(1, 1.0), LinearTask(), [0.001, 0.002, 0.003], 5, widths=(1, 2))
+    sweep = lr_sweep(LinearNetwork(1, 1.0), LinearTask(), [0.001, 0.002, 0.003], 5, values=(1, 2))
     assert sweep.at_edge.all()
     assert sweep.verdict.startswith("cannot tell")
 
@@ -212,15 +214,15 @@ def test_verdict_when_the_optimum_is_not_in_range():
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
-        (([0.1, 0.2, 0.3], 5), {}, "give one of them"),
-        (([0.1, 0.2, 0.3], 5), {"widths": (1,), "depths": (1,)}, "give one of them"),
-        (([0.1, 0.2, 0.3], 5), {"widths": ()}, "widths is empty"),
-        (([0.1, 0.2, 0.3], 5), {"widths": (2, 1)}, "must increase"),
-        (([0.1, 0.2, 0.3], 5), {"widths": (-1, 1)}, "width = -1 must be > 0"),
-        (([0.3, 0.2, 0.1], 5), {"widths": (1,)}, "rates must be"),
-        (([0.1, 0.2], 5), {"widths": (1,)}, "rates must be"),
-        (([-0.1, 0.2, 0.3], 5), {"widths": (1,)}, "rates must be"),
-        (([0.1, 0.2, 0.3], 0), {"widths": (1,)}, "steps = 0"),
+        (([0.1, 0.2, 0.3], 5), {}, "values is empty: give at least one width"),
+        (([0.1, 0.2, 0.3], 5), {"over": "richness", "values": (1,)}, "unknown over 'richness'"),
+        (([0.1, 0.2, 0.3], 5), {"values": ()}, "values is empty"),
+        (([0.1, 0.2, 0.3], 5), {"values": (2, 1)}, "must increase"),
+        (([0.1, 0.2, 0.3], 5), {"values": (-1, 1)}, "width = -1 must be > 0"),
+        (([0.3, 0.2, 0.1], 5), {"values": (1,)}, "rates must be"),
+        (([0.1, 0.2], 5), {"values": (1,)}, "rates must be"),
+        (([-0.1, 0.2, 0.3], 5), {"values": (1,)}, "rates must be"),
+        (([0.1, 0.2, 0.3], 0), {"values": (1,)}, "steps = 0"),
     ],
 )
 def test_bad_sweeps(arguments, options, message):

@@ -60,7 +60,7 @@ def test_toml_is_an_exact_inverse(network, task):
 
 
 def test_a_long_spectrum_is_packed_and_comes_back(tmp_path):
-    problem = LinearProblem(NETWORK, LinearTask(batch=16, spectrum=power_law(1.5, 0.5, 1000)), wf.SGD(0.05, 2))
+    problem = LinearProblem(NETWORK, LinearTask(batch_size=16, spectrum=power_law(1.5, 0.5, 1000)), wf.SGD(0.05, 2))
     problem.to_toml(tmp_path / "problem.toml")
     assert len((tmp_path / "problem.toml").read_text()) < 40_000
     assert LinearProblem.from_toml(tmp_path / "problem.toml") == problem
@@ -90,7 +90,7 @@ def test_the_template_of_the_page():
     lines = [line.removeprefix("# ") for line in block.code.splitlines()[1:] if not line.startswith("samples")]
     other = read_problem("\n".join(lines))
     assert other.network == LinearNetwork(3, 1.0, 1.0, "ntk", branch=1.0, centred=True)
-    assert other.task == LinearTask(batch=1.0, noise=0.5, spectrum=power_law(1.5, 0.5, 100))
+    assert other.task == LinearTask(batch_size=1.0, noise=0.5, spectrum=power_law(1.5, 0.5, 100))
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_the_template_of_the_page():
         ("[optimiser]", "[optimizer]", "did you mean 'optimiser'"),
         ('kind = "sgd"', 'kind = "sdg"', "did you mean 'sgd'"),
         ("steps = 6", "steps = 6\nmomentum = 0.5", r"optimiser.momentum = 0.5: .*leave it out"),
-        ("steps = 6", "steps = 6\nbatch_size = 4", "`batch` of the task"),
+        ("steps = 6", "steps = 6\nbatch_size = 4", "`batch_size` of the task"),
         ("steps = 6", "steps = 0", "steps = 0"),
         ("[network]", "[network", "not valid TOML"),
         ("hidden_layers = 2\n", "", "needs a value for hidden_layers"),
@@ -153,15 +153,15 @@ def test_schedules_two_time_functions_and_reports():
 def test_long_runs_and_gradient_flow():
     long = LinearProblem(NETWORK, TASK, wf.SGD(0.001, 600))
     found = wf.solve(long, ProportionalLimit(tolerance=1e-4, records=5))
-    assert_same_data(solve_long(NETWORK, TASK, 0.001, 600, tolerance=1e-4, times=5).data, found.data)
+    assert_same_data(solve_long(NETWORK, TASK, 0.001, 600, tolerance=1e-4, records=5).data, found.data)
     flow = wf.solve(LinearProblem(NETWORK, TASK, wf.GradientFlow(0.5, steps=5)))
-    assert_same_data(gradient_flow(NETWORK, TASK, 0.5, times=5).data, flow.data)
+    assert_same_data(gradient_flow(NETWORK, TASK, 0.5, records=5).data, flow.data)
     with pytest.raises(InvalidInput, match="one learning rate"):
         wf.solve(LinearProblem(NETWORK, TASK, wf.SGD((0.1, 0.2), 2)), ProportionalLimit(tolerance=1e-4))
     with pytest.raises(InvalidInput, match="two-time functions are not extrapolated"):
         wf.solve(long, ProportionalLimit(tolerance=1e-4, keep=True))
     with pytest.raises(InvalidInput, match="batch"):
-        wf.solve(LinearProblem(NETWORK, LinearTask(batch=1.0), wf.GradientFlow(0.5)))
+        wf.solve(LinearProblem(NETWORK, LinearTask(batch_size=1.0), wf.GradientFlow(0.5)))
 
 
 def test_a_tolerance_that_cannot_be_reached_is_in_the_status(monkeypatch, tmp_path):
@@ -178,7 +178,7 @@ def test_a_tolerance_that_cannot_be_reached_is_in_the_status(monkeypatch, tmp_pa
 def test_networks_answer_too():
     theory = ProportionalNetworks(dimension=12, seeds=3, seed=5)
     found = wf.solve(PROBLEM, theory)
-    assert_same_data(simulate(NETWORK, TASK, 0.05, 6, dimension=12, networks=3, seed=5).data, found.data)
+    assert_same_data(simulate(NETWORK, TASK, 0.05, 6, dimension=12, seeds=3, seed=5).data, found.data)
     assert not found.splits
     assert found.verdict == ""
     assert "±" in str(found)
@@ -253,7 +253,7 @@ def test_solve_and_show(tmp_path, monkeypatch, capsys):
     code = run(monkeypatch, "solve", problem, *options, "-o", networks, "-q")
     trained = Dynamics.load(networks)
     assert code == (trained.status == "diverged")
-    by_hand = simulate(trained.network, trained.task, 0.05, 6, networks=3, seed=2)
+    by_hand = simulate(trained.network, trained.task, 0.05, 6, seeds=3, seed=2)
     np.testing.assert_array_equal(trained.test_loss, by_hand.test_loss)
 
 

@@ -19,7 +19,7 @@ NOISY = LinearTask(samples=2, noise=0.3)
 LONG = {
     "one layer": (LinearNetwork(1, 1.0), NOISY, 4.0),
     "residual": (LinearNetwork(2, 1.0, branch=1.0, depth_scaled=True), NOISY, 1.5),
-    "fresh samples": (LinearNetwork(2, 1.0), LinearTask(batch=1.0, noise=0.3), 3.0),
+    "fresh samples": (LinearNetwork(2, 1.0), LinearTask(batch_size=1.0, noise=0.3), 3.0),
     "structured": (LinearNetwork(2, 64.0, centred=True), LinearTask(samples=64, spectrum=MODES), 6.0),
     "coarse steps oscillate": (LinearNetwork(1, 1.0), NOISY, 7.0),
 }
@@ -29,7 +29,7 @@ LONG = {
 def test_long_times_claim_no_less_than_their_error(name):
     network, task, time = LONG[name]
     exact = solve(network, task, time / 400, 400).data.isel(time=slice(0, None, 40))
-    found = solve_long(network, task, time / 400, 400, times=10, tolerance=1e-4).data
+    found = solve_long(network, task, time / 400, 400, records=10, tolerance=1e-4).data
     for loss in ("test_loss", "train_loss"):
         true, claimed = float(abs(found[loss] - exact[loss].values).max()), float(found[f"{loss}_error"].max())
         assert 1e-12 < true < claimed < 1e-4 * float(exact[loss].max())
@@ -38,20 +38,20 @@ def test_long_times_claim_no_less_than_their_error(name):
 
 
 def test_gradient_flow_claims_no_less_than_its_error():
-    found = gradient_flow(LinearNetwork(1, INF, 2.0), LinearTask(), 2.0, times=10, tolerance=1e-5).data
+    found = gradient_flow(LinearNetwork(1, INF, 2.0), LinearTask(), 2.0, records=10, tolerance=1e-5).data
     error = float(abs(found.test_loss - two_layer_flow(2.0, np.linspace(0, 2, 11))).max())
     assert 1e-12 < error < float(found.test_loss_error.max()) < 1e-5
 
 
 def test_few_steps_are_taken_at_once():
-    found = solve_long(LinearNetwork(1, 1.0), NOISY, 0.02, 80, times=10)
+    found = solve_long(LinearNetwork(1, 1.0), NOISY, 0.02, 80, records=10)
     assert "test_loss_error" not in found.data
     np.testing.assert_array_equal(found.test_loss, solve(LinearNetwork(1, 1.0), NOISY, 0.02, 80).test_loss[::8])
 
 
 def test_infinite_depth_adds_its_own_error():
     network = LinearNetwork(INF, 1.0, branch=1.0, depth_scaled=True)
-    found = solve_long(network, NOISY, 1e-3, 300, times=2, tolerance=1e-2).data
+    found = solve_long(network, NOISY, 1e-3, 300, records=2, tolerance=1e-2).data
     alone = solve(network, NOISY, 0.3 / 8, 8).data
     assert float(found.test_loss_error.max()) > 0.3 * float(alone.test_loss_error.max())
 
@@ -99,16 +99,16 @@ def _collect(things, bases):
 def test_many_small_steps():
     network, task = LinearNetwork(2, 1.0, 2.0), LinearTask(samples=2.0)
     exact = solve(network, task, 0.15 / 24, 240).test_loss[::12]
-    found = solve_long(network, task, 0.15 / 24, 240, times=20, tolerance=1e-5)
+    found = solve_long(network, task, 0.15 / 24, 240, records=20, tolerance=1e-5)
     error = np.abs(found.test_loss - exact)
     assert error.max() < 1e-5 * exact.max()
     assert error.max() < found.data.test_loss_error.values.max() < 30 * error.max()
     np.testing.assert_allclose(found.data.step, np.arange(21) * 12.0, rtol=1e-12)
-    few = solve_long(network, task, 0.05, 30, times=10)
+    few = solve_long(network, task, 0.05, 30, records=10)
     np.testing.assert_allclose(few.test_loss, solve(network, task, 0.05, 30).test_loss[::3], rtol=1e-13)
 
 
 def test_many_small_steps_say_when_they_are_not_accurate(monkeypatch):
     monkeypatch.setattr(long_times, "_MOST", 60)
     with pytest.warns(NotAccurate, match="tolerance"):
-        solve_long(LinearNetwork(1, 1.0), LinearTask(), 1e-4, 20000, times=10, tolerance=1e-15)
+        solve_long(LinearNetwork(1, 1.0), LinearTask(), 1e-4, 20000, records=10, tolerance=1e-15)

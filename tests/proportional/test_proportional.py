@@ -49,7 +49,7 @@ KNOWN = {
         (2.09, 0.961654552, 0.724889389, 0.438739978, 0.256361542, 0.135928088),
     ),
     "fresh samples": (
-        (LinearNetwork(2, 0.5), LinearTask(batch=0.5, noise=0.3), 0.05),
+        (LinearNetwork(2, 0.5), LinearTask(batch_size=0.5, noise=0.3), 0.05),
         (3.09, 1.8545167, 1.40663848, 0.948003792, 0.705971503, 0.493945155),
         None,
     ),
@@ -94,7 +94,7 @@ KNOWN = {
         (4.18, 2.34755459, 1.70452664, 0.957925033, 0.532638966, 0.279935607),
     ),
     "structured, fresh samples": (
-        (LinearNetwork(2, 64, centred=True), LinearTask(batch=32, spectrum=MODES), 0.1),
+        (LinearNetwork(2, 64, centred=True), LinearTask(batch_size=32, spectrum=MODES), 0.1),
         (1.90373823, 1.31114354, 0.969712592, 0.549451858, 0.357068673, 0.228297998),
         None,
     ),
@@ -179,7 +179,7 @@ def test_figure_3_peak_at_as_many_samples_as_dimensions():
     ],
 )
 def test_figure_3_fresh_samples(width, batch, losses):
-    found = solve(LinearNetwork(4, width), LinearTask(batch=batch), 0.01, 80)
+    found = solve(LinearNetwork(4, width), LinearTask(batch_size=batch), 0.01, 80)
     np.testing.assert_allclose(found.test_loss[[0, 10, 20, 40, 80]], losses, rtol=6e-4)
 
 
@@ -211,7 +211,7 @@ def test_figure_4(layers, richness, branch, losses):
     ],
 )
 def test_figure_6(source, width, batch, losses):
-    task = LinearTask(batch=batch, spectrum=power_law(1.5, source, 100))
+    task = LinearTask(batch_size=batch, spectrum=power_law(1.5, source, 100))
     found = solve(LinearNetwork(4, width, centred=True), task, 0.05, 59)
     np.testing.assert_allclose(found.test_loss[[0, 1, 5, 15, 30, 59]], losses, rtol=8e-4)
 
@@ -225,7 +225,7 @@ FORMS = {
 TASKS = {
     "population": LinearTask(noise=0.2),
     "training set": LinearTask(samples=1.5, noise=0.2),
-    "fresh samples": LinearTask(batch=2.0, noise=0.2),
+    "fresh samples": LinearTask(batch_size=2.0, noise=0.2),
     "outputs": LinearTask(samples=1.5, noise=0.2, target=LABELS),
     "structured": LinearTask(samples=30, noise=0.2, spectrum=power_law(1.5, 0.5, 20)),
 }
@@ -253,7 +253,7 @@ def test_structure_of_the_solution(form, kind):
 
 def test_limits():
     population = solve(LinearNetwork(2, 0.7), LinearTask(noise=0.2), 0.05, 10).test_loss
-    for task in (LinearTask(samples=1e8, noise=0.2), LinearTask(batch=1e8, noise=0.2)):
+    for task in (LinearTask(samples=1e8, noise=0.2), LinearTask(batch_size=1e8, noise=0.2)):
         np.testing.assert_allclose(solve(LinearNetwork(2, 0.7), task, 0.05, 10).test_loss, population, rtol=1e-6)
     task = LinearTask(samples=2.0)
     wide = [solve(LinearNetwork(2, width), task, 0.05, 10).test_loss for width in (1e8, INF)]
@@ -309,7 +309,7 @@ def test_cross_layer_form_needs_the_sources_of_all_layers():
     network = LinearNetwork(3, 0.7, branch=0.7)
     one = equations([network], [LinearTask()], np.full((1, 8), 0.03))
     right, printed = (sweep(one, chain=chain(one)).test[0] for chain in (CrossLayerChain, WithoutSources))
-    trained = simulate(network, LinearTask(), 0.03, 8, dimension=128, networks=48).data
+    trained = simulate(network, LinearTask(), 0.03, 8, dimension=128, seeds=48).data
     allowed = 4 * trained.test_loss_error.values + 0.02 * right
     assert (np.abs(trained.test_loss.values - right) < allowed).all()
     assert (np.abs(trained.test_loss.values - printed) > allowed)[1:].all()
@@ -328,7 +328,7 @@ def test_many_problems_at_once():
 
 
 def test_divergence_is_named():
-    with pytest.raises(Diverged, match=r"step \d+ \(rate = 1.5\)") as caught:
+    with pytest.raises(Diverged, match=r"step \d+ \(learning_rate = 1.5\)") as caught:
         solve(LinearNetwork(2, 0.5), LinearTask(), 1.5, 30)
     step = caught.value.trajectory.diverged
     assert np.isnan(caught.value.trajectory.test_loss[step:]).all()
@@ -353,7 +353,9 @@ def test_bins_of_modes():
     for weights in (np.ones(1), None):
         sums = [s.multiplicities @ (s.eigenvalues * (s.target if weights is None else 1)) for s in (fine, coarse)]
         assert sums[0] == pytest.approx(sums[1], rel=1e-12)
-    losses = [solve(LinearNetwork(2, 64), LinearTask(batch=32, spectrum=s), 0.1, 12).test_loss for s in (fine, coarse)]
+    losses = [
+        solve(LinearNetwork(2, 64), LinearTask(batch_size=32, spectrum=s), 0.1, 12).test_loss for s in (fine, coarse)
+    ]
     np.testing.assert_allclose(*losses, rtol=2e-3)
 
 
@@ -388,8 +390,8 @@ BAD = [
     (lambda: LinearNetwork(2, INF, parameterisation="ntk"), "lazy"),
     (lambda: LinearNetwork(2, 1.0, branch=-1.0), "branch = -1.0"),
     (lambda: LinearTask(samples=-2.0), "samples = -2.0"),
-    (lambda: LinearTask(batch=0.0), "batch = 0.0"),
-    (lambda: LinearTask(samples=1.0, batch=1.0), "give one of them"),
+    (lambda: LinearTask(batch_size=0.0), "batch_size = 0.0"),
+    (lambda: LinearTask(samples=1.0, batch_size=1.0), "give one of them"),
     (lambda: LinearTask(noise=-0.1), "noise = -0.1"),
     (lambda: LinearTask(target=[[1.0, 2.0], [2.0, 1.0]]), "negative eigenvalue"),
     (lambda: LinearTask(target=[[1.0, 2.0]]), "symmetric"),
@@ -406,7 +408,7 @@ BAD = [
     (lambda: solve(LinearNetwork(1), LinearTask(), [0.1, 0.2], 5), "one entry for each of steps = 5"),
     (lambda: solve(LinearNetwork(1), LinearTask(), 0.1, 0), "steps = 0"),
     (lambda: solve(LinearNetwork(3), LinearTask(), 0.1, 10**6), "GiB of memory"),
-    (lambda: gradient_flow(LinearNetwork(1), LinearTask(batch=1.0), 1.0), "population"),
+    (lambda: gradient_flow(LinearNetwork(1), LinearTask(batch_size=1.0), 1.0), "population"),
     (lambda: solve_long(LinearNetwork(1), LinearTask(), 0.1, 10, tolerance=0.0), "tolerance = 0.0"),
     (lambda: final_losses(0.5, 1.0), "samples = 0.5"),
 ]

@@ -32,7 +32,7 @@ def test_two_layers_in_closed_form(richness, rate):
 def test_gradient_flow_in_closed_form():
     losses = (0.664143427, 0.326735996, 0.0687227601, 1.17861185e-3, 1.62475816e-7)
     np.testing.assert_allclose(two_layer_flow(2.0, np.array([0.1, 0.25, 0.5, 1, 2])), losses, rtol=1e-8)
-    found = gradient_flow(LinearNetwork(1, INF, 2.0), LinearTask(), 2.0, times=20, tolerance=1e-8)
+    found = gradient_flow(LinearNetwork(1, INF, 2.0), LinearTask(), 2.0, records=20, tolerance=1e-8)
     np.testing.assert_allclose(found.test_loss, two_layer_flow(2.0, found.data.time.values), atol=1e-8)
     coarse = [solve(LinearNetwork(1, INF, 2.0), LinearTask(), 2 / n, n).test_loss for n in (20, 40)]
     exact = [two_layer_flow(2.0, np.linspace(0, 2, n + 1)) for n in (20, 40)]
@@ -52,7 +52,7 @@ def test_structured_data_in_closed_form():
 def test_one_step_in_closed_form():
     assert one_step_loss(0.1, 0.5, 1.0) == pytest.approx(1.5012, rel=1e-12)
     assert one_step_loss(0.1, 0.5, 1.0, 2.0, 0.3) == pytest.approx(1.672158, rel=1e-12)
-    for task in (LinearTask(samples=2, noise=0.3), LinearTask(batch=2, noise=0.3)):
+    for task in (LinearTask(samples=2, noise=0.3), LinearTask(batch_size=2, noise=0.3)):
         found = solve(LinearNetwork(1, 0.7, 1.3), task, 0.15, 1)
         assert found.test_loss[1] == pytest.approx(one_step_loss(0.15, 0.7, 1.3, 2.0, 0.3), rel=1e-12)
 
@@ -75,7 +75,7 @@ def test_lazy_training_set(layers, samples):
 
 
 def test_lazy_fresh_samples_and_finite_width():
-    found = solve(LinearNetwork(2, INF, 1e-5), LinearTask(batch=1.5, noise=0.4), 0.1, 20)
+    found = solve(LinearNetwork(2, INF, 1e-5), LinearTask(batch_size=1.5, noise=0.4), 0.1, 20)
     np.testing.assert_allclose(found.test_loss, lazy_online(3.0, 0.1, 1.5, 20, 0.4), rtol=1e-8)
     for width in (0.5, 2.0):
         found = solve(LinearNetwork(1, width, 1e-3, centred=True), LinearTask(), 0.1, 20)

@@ -57,8 +57,8 @@ def test_tasks_come_back_as_they_were(task, tmp_path):
     [
         lambda: solve(LinearNetwork(2, 1.0), LinearTask(target=GRAM), 0.05, 4, keep=True),
         lambda: solve(LinearNetwork(2, 1.0), LinearTask(), 3.0, 9, throw=False),
-        lambda: gradient_flow(LinearNetwork(1, 1.0), LinearTask(), 0.5, times=3),
-        lambda: simulate(LinearNetwork(2, 1.0), LinearTask(batch=1.0), 0.05, 3, dimension=4, networks=3),
+        lambda: gradient_flow(LinearNetwork(1, 1.0), LinearTask(), 0.5, records=3),
+        lambda: simulate(LinearNetwork(2, 1.0), LinearTask(batch_size=1.0), 0.05, 3, dimension=4, seeds=3),
     ],
     ids=["two-time functions", "diverged", "flow", "networks"],
 )

@@ -24,7 +24,7 @@ MODES = power_law(1.5, 0.5, 64)
 TARGETS = np.sqrt(MODES.target)[:, None] * np.stack([np.cos(np.arange(64)), np.sin(np.arange(64))], axis=1)
 CASES = {
     "training set": (LinearNetwork(3, 1.0), LinearTask(samples=2, noise=0.3), 0.05),
-    "fresh samples": (LinearNetwork(2, 0.5), LinearTask(batch=0.5, noise=0.3), 0.05),
+    "fresh samples": (LinearNetwork(2, 0.5), LinearTask(batch_size=0.5, noise=0.3), 0.05),
     "population": (LinearNetwork(2, 0.5), LinearTask(), 0.05),
     "centred": (LinearNetwork(2, 0.5, 0.1, centred=True), LinearTask(samples=2), 0.04),
     "ntk": (LinearNetwork(2, 0.5, 1.0, "ntk"), LinearTask(samples=1), 0.05),
@@ -37,7 +37,7 @@ CASES = {
     "widths": (LinearNetwork(3, (1.0, 0.5, 2.0)), LinearTask(samples=2, noise=0.3), 0.05),
     "outputs": (LinearNetwork(2, 1.0), LinearTask(samples=2, noise=0.3, target=[[1, 0.6], [0.6, 1]]), 0.05),
     "schedule": (LinearNetwork(2, 0.7), LinearTask(samples=1.5, noise=0.3), 0.05 * (1 + np.arange(25) / 25)),
-    "structured, fresh samples": (LinearNetwork(2, 64, centred=True), LinearTask(batch=32, spectrum=MODES), 0.1),
+    "structured, fresh samples": (LinearNetwork(2, 64, centred=True), LinearTask(batch_size=32, spectrum=MODES), 0.1),
     "structured, training set": (LinearNetwork(2, 64, centred=True), LinearTask(samples=64, spectrum=MODES), 0.1),
     "structured, outputs": (
         LinearNetwork(2, 64, centred=True),
@@ -62,14 +62,14 @@ def assert_agrees(networks, theory, bias):
 def test_networks_agree(name):
     """Deviations of order 1/D are a few per cent at D = 128; structured data are a mean-field approximation."""
     problem = CASES[name]
-    assert_agrees(simulate(*problem, 25, dimension=128, networks=48), solve(*problem, 25), bias=0.02)
+    assert_agrees(simulate(*problem, 25, dimension=128, seeds=48), solve(*problem, 25), bias=0.02)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_larger_networks_agree(name):
     problem = CASES[name]
-    assert_agrees(simulate(*problem, 25, dimension=256, networks=64, seed=1), solve(*problem, 25), bias=0.02)
+    assert_agrees(simulate(*problem, 25, dimension=256, seeds=64, seed=1), solve(*problem, 25), bias=0.02)
 
 
 @pytest.mark.slow
@@ -79,7 +79,7 @@ def test_deviations_fall_with_the_dimension():
     theory = solve(*problem, 20).test_loss
     gaps = {}
     for dimension, networks in ((16, 6000), (64, 1500)):
-        found = simulate(*problem, 20, dimension=dimension, networks=networks)
+        found = simulate(*problem, 20, dimension=dimension, seeds=networks)
         assert found.data.test_loss_error.values.max() < 0.02
         gaps[dimension] = np.linalg.norm(found.test_loss - theory)
     assert gaps[16] / gaps[64] > 2
@@ -95,7 +95,7 @@ def test_training_program_of_the_package_agrees(network):
         found = wf.solve(problem, wf.FiniteWidth(width, seeds=1, seed=seed))
         train.append(2 * found.mean("loss").values)
         test.append(2 * found.mean("test_loss").values)
-    ours = simulate(network, task, 0.05, 10, dimension=48, networks=400)
+    ours = simulate(network, task, 0.05, 10, dimension=48, seeds=400)
     for losses, name in ((train, "train_loss"), (test, "test_loss")):
         error = np.std(losses, axis=0, ddof=1) / math.sqrt(len(losses))
         gap = np.mean(losses, axis=0) - ours.data[name].values
@@ -105,7 +105,7 @@ def test_training_program_of_the_package_agrees(network):
 
 def test_same_seed_same_networks():
     problem = (LinearNetwork(2, 1.0), LinearTask(samples=2), 0.05)
-    one, two, other = (simulate(*problem, 5, dimension=20, networks=4, seed=s) for s in (3, 3, 4))
+    one, two, other = (simulate(*problem, 5, dimension=20, seeds=4, seed=s) for s in (3, 3, 4))
     np.testing.assert_array_equal(one.test_loss, two.test_loss)
     assert not np.array_equal(one.test_loss, other.test_loss)
 
@@ -123,19 +123,19 @@ def test_interruption_keeps_the_networks_that_were_finished(monkeypatch):
 
     monkeypatch.setattr(Networks, "train", interrupted)
     with pytest.raises(Interrupted, match="after 3 of 8 networks") as caught:
-        simulate(*problem, 5, dimension=16, networks=8, seed=2)
+        simulate(*problem, 5, dimension=16, seeds=8, seed=2)
     monkeypatch.setattr(Networks, "train", train)
-    whole = simulate(*problem, 5, dimension=16, networks=3, seed=2)
+    whole = simulate(*problem, 5, dimension=16, seeds=3, seed=2)
     np.testing.assert_array_equal(caught.value.trajectory.test_loss, whole.test_loss)
 
 
 def test_progress_counts_networks(capsys):
-    simulate(LinearNetwork(1, 1.0), LinearTask(), 0.05, 4, dimension=10, networks=6, progress=True)
+    simulate(LinearNetwork(1, 1.0), LinearTask(), 0.05, 4, dimension=10, seeds=6, progress=True)
     assert "6/6 networks" in capsys.readouterr().err
 
 
 def test_divergence_of_networks_is_seen():
-    found = simulate(LinearNetwork(3, 1.0), LinearTask(), 5.0, 200, dimension=20, networks=2)
+    found = simulate(LinearNetwork(3, 1.0), LinearTask(), 5.0, 200, dimension=20, seeds=2)
     assert found.diverged is not None
 
 
@@ -144,7 +144,7 @@ def test_divergence_of_networks_is_seen():
     [
         (lambda: simulate(LinearNetwork(2), LinearTask(), 0.1, 5), "must be finite"),
         (lambda: simulate(LinearNetwork(2, 0.01), LinearTask(), 0.1, 5, dimension=10), "too small"),
-        (lambda: simulate(LinearNetwork(2, 1.0), LinearTask(), 0.1, 5, networks=1), "networks = 1"),
+        (lambda: simulate(LinearNetwork(2, 1.0), LinearTask(), 0.1, 5, seeds=1), "seeds = 1"),
         (lambda: simulate(LinearNetwork(2, 1.0), LinearTask(target=np.eye(3)), 0.1, 5, dimension=2), "at least"),
         (lambda: as_problem(LinearNetwork(2, 1.0), LinearTask(), 0.1, 5), "fixed training set"),
         (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -40,6 +41,19 @@ def former(owner: str, old: str, new: str) -> property:
         return getattr(self, new)
 
     return property(read, doc=f"Old name of `{new}`.")
+
+
+def former_names(module: str, **words: str) -> Callable[[str], Any]:
+    """`__getattr__` of a module some of whose functions have new names."""
+
+    def read(name: str) -> Any:
+        here = sys.modules[module]
+        if name not in words:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name, obj=here)
+        warn(f"{module}.{name}", f"{module}.{words[name]}", stacklevel=2)
+        return getattr(here, words[name])
+
+    return read
 
 
 def warn(old: str, new: str, *, stacklevel: int) -> None:

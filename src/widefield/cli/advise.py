@@ -37,7 +37,7 @@ def advise(
     if plot is not None:
         from ..effective import plots
 
-        save_figure(plots.advice_plot(advice), plot)
+        save_figure(plots.advice(advice), plot)
 
 
 def _print_advice(advice: Advice) -> None:
@@ -60,16 +60,16 @@ def _variances(advice: Advice) -> Table:
     rows = (("first", advice.first, 0), ("hidden", advice.hidden, 2), ("last", advice.output, 1))
     for name, layer, below in rows:
         if advice.depth > below:
-            biases = f"N(0, {layer.C_b:.10g})" if layer.C_b else "0"
-            table.add_row(name, f"N(0, {layer.C_W:.10g} / fan-in)", biases)
+            biases = f"N(0, {layer.bias_variance:.10g})" if layer.bias_variance else "0"
+            table.add_row(name, f"N(0, {layer.weight_variance:.10g} / fan-in)", biases)
     return table
 
 
 def _expectations(advice: Advice) -> Table:
     table = Table(box=box.SIMPLE, show_header=False)
-    table.add_row("skip connections", f"times {advice.gamma:.10g}" if advice.gamma else "none")
+    table.add_row("skip connections", f"times {advice.skip:.10g}" if advice.skip else "none")
     table.add_row("mean square signal, last over first", f"{advice.kernels[-1] / advice.kernels[0]:.4g}")
     table.add_row("mean square gradient, first over last", f"{advice.gradients[0]:.4g}")
-    table.add_row("scatter of the output variance", f"{advice.fluctuations[-1]:.1%} from seed to seed")
-    table.add_row("depth / width", f"{advice.ratio:.3g}; optimal {advice.optimal_ratio:.3g}")
+    table.add_row("scatter of the output variance", f"{advice.kernel_deviation[-1]:.1%} from seed to seed")
+    table.add_row("depth / width", f"{advice.aspect_ratio:.3g}; optimal {advice.optimal_aspect_ratio:.3g}")
     return table

@@ -23,16 +23,16 @@ class LinearOptions:
     """What both commands take."""
 
     steps: Annotated[int, typer.Option(help="Steps of gradient descent.")]
-    layers: Annotated[str | None, typer.Option(help="Hidden layers L, or inf with --depth-scaled; 2 if not given.")] = (
-        None
-    )
+    hidden_layers: Annotated[
+        str | None, typer.Option(help="Hidden layers L, or inf with --depth-scaled; 2 if not given.")
+    ] = None
     width: Annotated[
         float | None, typer.Option(help="Width over dimension, N/D, of all hidden layers; inf if not given.")
     ] = None
     richness: Annotated[float, typer.Option(help="gamma_0; gamma with --parameterisation ntk.")] = 1.0
     parameterisation: Annotated[str, typer.Option(help="mean-field or ntk.")] = "mean-field"
     samples: Annotated[float | None, typer.Option(help="Samples of a fixed training set over dimension, P/D.")] = None
-    batch: Annotated[float | None, typer.Option(help="Fresh samples in every step over dimension, B/D.")] = None
+    batch_size: Annotated[float | None, typer.Option(help="Fresh samples in every step over dimension, B/D.")] = None
     noise: Annotated[float, typer.Option(help="Standard deviation of label noise.")] = 0.0
     branch: Annotated[float | None, typer.Option(help="Scale of the branches of a residual network.")] = None
     depth_scaled: Annotated[bool, typer.Option("--depth-scaled", help="Branches are divided by sqrt(L).")] = False
@@ -41,7 +41,7 @@ class LinearOptions:
         str | None, typer.Option(help="capacity,source,modes of the inputs; sizes are then N, P and B, not over D.")
     ] = None
     simulate: Annotated[int | None, typer.Option(help="Train networks of this input dimension D as well.")] = None
-    networks: Annotated[int, typer.Option(help="How many of them.")] = 16
+    seeds: Annotated[int, typer.Option(help="How many of them.")] = 16
     seed: Annotated[int, typer.Option(help="Of the networks.")] = 0
     output: Output = None
     plot: Plot = None
@@ -51,7 +51,7 @@ class LinearOptions:
     @property
     def depth(self) -> float:
         """L."""
-        return whole(numbers("--layers", self.layers or "2")[0])
+        return whole(numbers("--hidden-layers", self.hidden_layers or "2")[0])
 
     def network(self, depth: float, width: float | tuple[float, ...] | None) -> LinearNetwork:
         """The network with this depth and width; None is infinite."""
@@ -71,10 +71,10 @@ class LinearOptions:
             if len(found) != 3 or not math.isfinite(found[2]) or found[2] != int(found[2]):
                 fail(f"--power-law = {self.power_law!r} must be capacity,source,modes such as 1.5,0.5,100", 2)
             spectrum = power_law(found[0], found[1], int(found[2]))
-        if self.samples is not None and self.batch is not None:
-            fail("--samples and --batch exclude each other: a fixed training set, or fresh samples in every step", 2)
-        samples, batch = (math.inf if value is None else value for value in (self.samples, self.batch))
-        return LinearTask(samples, batch, self.noise, spectrum=spectrum)
+        if self.samples is not None and self.batch_size is not None:
+            fail("--samples and --batch-size exclude each other: take a fixed training set, or fresh samples", 2)
+        samples, batch_size = (math.inf if value is None else value for value in (self.samples, self.batch_size))
+        return LinearTask(samples, batch_size, self.noise, spectrum=spectrum)
 
     def check(self, trained: Iterable[LinearNetwork], task: LinearTask) -> None:
         """Refuse before any work files that could not be written and networks that could not be trained after it."""
@@ -87,7 +87,7 @@ class LinearOptions:
         check_figure(self.plot, overwrite=self.overwrite)
         if self.simulate is None:
             return
-        check.integer("networks", self.networks, least=2)
+        check.integer("seeds", self.seeds, least=2)
         for network in trained:
             Sizes.of(network, task, check.integer("simulate", self.simulate, least=1))
 

@@ -19,7 +19,13 @@ Plot = Annotated[Path | None, typer.Option(help="Draw a figure into this file (p
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
 
-OLD_OPTIONS = {"solve": {"--first-seed": "--seed", "--precision": "--dtype"}}
+_LINEAR = {"--layers": "--hidden-layers", "--batch": "--batch-size", "--networks": "--seeds"}
+
+OLD_OPTIONS = {
+    "solve": {"--first-seed": "--seed", "--precision": "--dtype"},
+    "proportional": {**_LINEAR, "--rate": "--learning-rate"},
+    "lr-transfer": {**_LINEAR, "--rates": "--learning-rates"},
+}
 """Options of commands that have another name now. The old ones work for one release, with a note."""
 
 Group = TypeVar("Group")

@@ -27,7 +27,7 @@ _SIMULATED_RATES = 9
 @taking(LinearOptions)
 def proportional(
     options: LinearOptions,
-    rate: Annotated[float, typer.Option(help="Learning rate eta.")],
+    learning_rate: Annotated[float, typer.Option(help="eta.")],
     widths: Annotated[str | None, typer.Option(help="One width for every hidden layer, separated by commas.")] = None,
     long: Annotated[bool, typer.Option("--long", help="Many steps, extrapolated from fewer and larger ones.")] = False,
 ) -> None:
@@ -39,29 +39,33 @@ def proportional(
 
     network, task, steps = _network(options, widths), options.task(), options.steps
     options.check([network], task)
-    found, trained, stopped = _solve(network, task, rate, steps, long=long, progress=not options.quiet), None, None
+    found, trained, stopped = (
+        _solve(network, task, learning_rate, steps, long=long, progress=not options.quiet),
+        None,
+        None,
+    )
     console.print(found.table())
     if options.simulate is not None and found.diverged is None:
-        given: Any = {"dimension": options.simulate, "networks": options.networks, "seed": options.seed}
+        given: Any = {"dimension": options.simulate, "seeds": options.seeds, "seed": options.seed}
         given["progress"] = not options.quiet
-        trained, stopped = _trained(lambda: theory.simulate(network, task, rate, steps, **given))
-        console.print(tables.of_networks(found, trained, options.networks))
+        trained, stopped = _trained(lambda: theory.simulate(network, task, learning_rate, steps, **given))
+        console.print(tables.of_networks(found, trained, options.seeds))
     options.save(found, trained)
     if options.plot is not None:
-        save_figure(plots.summary_plot(found, trained), options.plot)
+        save_figure(plots.summary(found, trained), options.plot)
     if stopped is not None:
         fail(stopped, 130)
     if found.diverged is not None:
-        fail(f"{found.verdict}; {remedy(network, task, rate, steps)}", 1)
+        fail(f"{found.verdict}; {remedy(network, task, learning_rate, steps)}", 1)
     say(found.verdict)
 
 
-@taking(LinearOptions, networks=8)
+@taking(LinearOptions, seeds=8)
 def lr_transfer(
     options: LinearOptions,
     over: Annotated[str, typer.Option(help="What changes: width or depth.")],
     values: Annotated[str, typer.Option(help="Widths or depths, separated by commas; the last may be inf.")],
-    rates: Annotated[str | None, typer.Option(help="lowest,highest,count; found out if not given.")] = None,
+    learning_rates: Annotated[str | None, typer.Option(help="lowest,highest,count; found out if not given.")] = None,
 ) -> None:
     """Whether the best learning rate of one width or depth is that of another. Exit code 1: no rate works."""
     from .. import proportional as theory
@@ -71,25 +75,30 @@ def lr_transfer(
     varied, steps = _varied(options, over, values), options.steps
     depth, width = (varied[0], options.width) if over == "depth" else (options.depth, 1.0)
     network, task = options.network(depth, width), options.task()
-    grid, trainable = None if rates is None else _rates(rates), _finite(network, over, varied)
+    grid, trainable = None if learning_rates is None else _rates(learning_rates), _finite(network, over, varied)
     options.check(trainable, task)
     if options.simulate is not None and not trainable:
         fail(f"--simulate needs a finite {over} in --values", 2)
     sweep, trained, stopped = _sweep(network, task, grid, steps, over, varied, progress=not options.quiet), None, None
     console.print(sweep.table())
     if options.simulate is not None:
-        given: Any = {"dimension": options.simulate, "seeds": options.networks, "seed": options.seed}
-        given |= {"progress": not options.quiet, f"{over}s": [value for value in varied if math.isfinite(value)]}
-        some = sweep.rates[:: max(1, round(len(sweep.rates) / _SIMULATED_RATES))]
+        given: Any = {"dimension": options.simulate, "seeds": options.seeds, "seed": options.seed}
+        given |= {
+            "progress": not options.quiet,
+            "over": over,
+            "values": [value for value in varied if math.isfinite(value)],
+        }
+        some = sweep.learning_rates[:: max(1, round(len(sweep.learning_rates) / _SIMULATED_RATES))]
         trained, stopped = _trained(lambda: theory.simulated_sweep(network, task, some, steps, **given))
-        console.print(tables.of_simulated_rates(sweep, trained, options.networks))
+        console.print(tables.of_simulated_rates(sweep, trained, options.seeds))
     options.save(sweep, trained)
     if options.plot is not None:
-        save_figure(plots.transfer_figure(sweep, trained), options.plot)
+        save_figure(plots.sweep_summary(sweep, trained), options.plot)
     if stopped is not None:
         fail(stopped, 130)
     if all(math.isnan(largest) for largest in sweep.largest):
-        fail(f"training diverges at all rates from {sweep.rates[0]:g} to {sweep.rates[-1]:g}: try smaller ones", 1)
+        low, high = sweep.learning_rates[[0, -1]]
+        fail(f"training diverges at all rates from {low:g} to {high:g}: try smaller ones", 1)
     say(sweep.verdict)
 
 
@@ -130,11 +139,10 @@ def _sweep(
 ) -> RateSweep:
     from ..proportional import lr_sweep, suggested_rates
 
-    widths, depths = (values, None) if over == "width" else (None, values)
     with notes():
         if rates is None:
-            rates = suggested_rates(network, task, steps, widths=widths, depths=depths, progress=progress)
-        return lr_sweep(network, task, rates, steps, widths=widths, depths=depths, progress=progress)
+            rates = suggested_rates(network, task, steps, over=over, values=values, progress=progress)
+        return lr_sweep(network, task, rates, steps, over=over, values=values, progress=progress)
 
 
 def _network(options: LinearOptions, widths: str | None) -> LinearNetwork:
@@ -144,7 +152,7 @@ def _network(options: LinearOptions, widths: str | None) -> LinearNetwork:
     if options.width is not None:
         fail("--width and --widths exclude each other: give one of them", 2)
     several = tuple(numbers("--widths", widths))
-    return options.network(options.depth if options.layers else len(several), several)
+    return options.network(options.depth if options.hidden_layers else len(several), several)
 
 
 def _varied(options: LinearOptions, over: str, values: str) -> list[float]:
@@ -152,9 +160,9 @@ def _varied(options: LinearOptions, over: str, values: str) -> list[float]:
     from ..base import check
 
     check.choice("--over", over, ("width", "depth"))
-    fixed = {"width": options.width, "depth": options.layers}[over]
+    fixed = {"width": options.width, "depth": options.hidden_layers}[over]
     if fixed is not None:
-        option = "--width" if over == "width" else "--layers"
+        option = "--width" if over == "width" else "--hidden-layers"
         fail(f"--over {over} takes every {over} from --values: leave {option} out", 2)
     found = numbers("--values", values)
     return found if over == "width" else [whole(value) for value in found]
@@ -163,12 +171,12 @@ def _varied(options: LinearOptions, over: str, values: str) -> list[float]:
 def _rates(text: str) -> NDArray[np.float64]:
     import numpy as np
 
-    found = numbers("--rates", text)
+    found = numbers("--learning-rates", text)
     if len(found) != 3 or not all(map(math.isfinite, found)) or found[2] != int(found[2]):
-        fail(f"--rates = {text!r} must be lowest,highest,count such as 0.01,1,25", 2)
+        fail(f"--learning-rates = {text!r} must be lowest,highest,count such as 0.01,1,25", 2)
     low, high, count = found
     if not 0 < low < high or count < 3:
-        fail(f"--rates = {text!r}: rates must be positive and increase, and there must be three or more", 2)
+        fail(f"--learning-rates = {text!r}: rates must be positive and increase, and there must be three or more", 2)
     return np.geomspace(low, high, int(count))
 
 

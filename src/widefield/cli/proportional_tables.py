@@ -40,11 +40,11 @@ def of_simulated_rates(sweep: RateSweep, trained: RateSweep, networks: int) -> T
     made = table((sweep.over, "rate", "loss", "networks", "|z|"), title, _FINITE)
     for index, value in enumerate(trained.values):
         place = int(np.flatnonzero(sweep.values == value)[0])
-        below = max(0, int(np.searchsorted(trained.rates, sweep.optimal[place], side="right")) - 1)
-        column = int(np.argmin(np.abs(sweep.rates - trained.rates[below])))
+        below = max(0, int(np.searchsorted(trained.learning_rates, sweep.optimal[place], side="right")) - 1)
+        column = int(np.argmin(np.abs(sweep.learning_rates - trained.learning_rates[below])))
         mean, error = (float(trained.data[name].values[index, below]) for name in ("loss", "loss_error"))
         cells = _compared(float(sweep.data["loss"].values[place, column]), mean, error)
-        made.add_row(number(value), f"{trained.rates[below]:.4g}", *cells)
+        made.add_row(number(value), f"{trained.learning_rates[below]:.4g}", *cells)
     return made
 
 

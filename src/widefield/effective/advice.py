@@ -10,6 +10,7 @@ import numpy as np
 from ..activations import Activation, get
 from ..base import check
 from ..base.arrays import Floats
+from ..base.renamed import former, renamed
 from .aspect_ratio import critical_block, optimal_aspect_ratio, optimal_gamma
 from .critical_points import CriticalPoint, NotCritical
 from .residual import BlockLayer, residual_flow, susceptibilities
@@ -19,6 +20,7 @@ _NARROW = 10
 """Below this width an expansion in 1/n means little."""
 
 
+@renamed(gamma="skip", fluctuations="kernel_deviation", optimal_ratio="optimal_aspect_ratio")
 @dataclass(frozen=True)
 class Advice:
     """How to initialise a network of this depth and width at criticality, and what it will be like."""
@@ -31,7 +33,7 @@ class Advice:
     point: CriticalPoint
     residual: bool
     """Whether skip connections were asked for."""
-    gamma: float
+    skip: float
     """Their strength, z' = W s(z) + b + gamma z; 0 for a plain network."""
     first: BlockLayer
     """Variances of the first layer, weights N(0, C_W / fan-in), for inputs whose entries have mean square 1."""
@@ -43,15 +45,17 @@ class Advice:
     """K of every layer: mean square of its preactivations; (L,)."""
     gradients: Floats
     """Mean square of the gradient at every layer, relative to the last; (L,)."""
-    fluctuations: Floats
+    kernel_deviation: Floats
     """Standard deviation over networks of the variance that all neurons of a layer share, relative to it; (L,)."""
-    optimal_ratio: float
+    optimal_aspect_ratio: float
     """L / n at which the outputs know most of each other, to third order in 1/n (PDLT appendices A and B)."""
 
     @property
-    def ratio(self) -> float:
+    def aspect_ratio(self) -> float:
         """L / n."""
         return self.depth / self.width
+
+    ratio = former("Advice", "ratio", "aspect_ratio")
 
     @property
     def verdict(self) -> str:
@@ -84,13 +88,13 @@ class Advice:
             return ""
         if self.depth < 3:
             return "No layer has a skip connection: only those between the first and the last can."
-        if not self.gamma:
+        if not self.skip:
             return "Skip connections would not help: the network is shallow enough for its width without them."
         words = (
-            f"Layers with a skip connection compute W s(z) + b + {self.gamma:.4g} z; their variances carry the factor "
+            f"Layers with a skip connection compute W s(z) + b + {self.skip:.4g} z; their variances carry the factor "
             "1 - gamma^2, which keeps the size of signals."
         )
-        if math.isclose(self.ratio, self.optimal_ratio, rel_tol=1e-6):
+        if math.isclose(self.aspect_ratio, self.optimal_aspect_ratio, rel_tol=1e-6):
             return (
                 f"{words} The strength is the one that makes this L/n optimal: nearer to 1 it damps fluctuations more."
             )
@@ -99,7 +103,7 @@ class Advice:
         )
 
     def _spread(self) -> str:
-        spread = self.fluctuations[-1]
+        spread = self.kernel_deviation[-1]
         if spread < 0.1:
             words = "networks with different seeds are nearly alike"
         elif spread < 0.5:
@@ -109,12 +113,12 @@ class Advice:
         return f"From seed to seed the size of the output signal (its variance) scatters by {spread:.0%}: {words}."
 
     def _shape(self) -> str:
-        against = self.ratio / self.optimal_ratio
+        against = self.aspect_ratio / self.optimal_aspect_ratio
         if 0.95 < against < 1.05:
-            return f"L/n = {self.ratio:.3g} is optimal."
-        shape = f"L/n = {self.ratio:.3g} is {against:.2g} times the optimal {self.optimal_ratio:.3g}"
-        wide = max(1, round(self.depth / self.optimal_ratio))
-        deep = max(1, round(self.width * self.optimal_ratio))
+            return f"L/n = {self.aspect_ratio:.3g} is optimal."
+        shape = f"L/n = {self.aspect_ratio:.3g} is {against:.2g} times the optimal {self.optimal_aspect_ratio:.3g}"
+        wide = max(1, round(self.depth / self.optimal_aspect_ratio))
+        deep = max(1, round(self.width * self.optimal_aspect_ratio))
         if against < 0.5:
             return (
                 f"{shape}: close to a Gaussian process, whose features hardly change in training; about {deep} layers, "
@@ -133,10 +137,13 @@ class Advice:
     def variances(self) -> str:
         """The first lines of every snippet: variances (of weights times fan-in) of all layers, and the forward pass."""
         parts = [(self.first, 1), (self.hidden, max(self.depth - 2, 0)), (self.output, int(self.depth > 1))]
-        weights, biases = (_listed([(getattr(part, name), count) for part, count in parts]) for name in ("C_W", "C_b"))
+        weights, biases = (
+            _listed([(getattr(part, name), count) for part, count in parts])
+            for name in ("weight_variance", "bias_variance")
+        )
         lines = [f"weights = {weights}", f"biases = {biases}"]
-        if self.gamma:
-            lines.append(f"# z = layers[0](x); z = layer(s(z)) + {self.gamma!r} * z between; layers[-1](s(z))")
+        if self.skip:
+            lines.append(f"# z = layers[0](x); z = layer(s(z)) + {self.skip!r} * z between; layers[-1](s(z))")
         return "\n".join(lines)
 
 
@@ -187,7 +194,7 @@ def advise(
             best.
 
     >>> advice = advise("relu", 20, 500)
-    >>> advice.hidden.C_W, advice.hidden.C_b, round(float(advice.fluctuations[-1]), 4)
+    >>> advice.hidden.weight_variance, advice.hidden.bias_variance, round(float(advice.kernel_deviation[-1]), 4)
     (2.0, 0.0, 0.4359)
     """
     activation = get(activation)
@@ -195,14 +202,14 @@ def advise(
     point = _point(activation)
     skips = check.flag("residual", residual)
     best = optimal_gamma(activation, layers / neurons, outputs)
-    gamma = best.gamma if skips and layers > 2 else 0.0
-    (hidden,), plain = critical_block(activation, gamma), BlockLayer(point.bias_variance, point.weight_variance)
-    start = point.kernel if point.universality_class == "half-stable" else plain.C_b + plain.C_W
+    skip = best.skip if skips and layers > 2 else 0.0
+    (hidden,), plain = critical_block(activation, skip), BlockLayer(point.bias_variance, point.weight_variance)
+    start = point.kernel if point.universality_class == "half-stable" else plain.bias_variance + plain.weight_variance
     assert start is not None
     # A stream of L - 1 layers, and the output layer on top of it.
-    stream = residual_flow(activation, start, max(layers - 1, 1), gamma, hidden)
+    stream = residual_flow(activation, start, max(layers - 1, 1), skip, hidden)
     top = stream.readout(plain)
-    within, last = (susceptibilities(activation, stream.K, g, layer)[1] for g, layer in ((gamma, hidden), (0, plain)))
+    within, last = (susceptibilities(activation, stream.K, g, layer)[1] for g, layer in ((skip, hidden), (0, plain)))
     changes = np.append(within[:-1], last[-1])[: layers - 1]
     return Advice(
         activation=activation.name,
@@ -211,14 +218,14 @@ def advise(
         outputs=outputs,
         point=point,
         residual=skips,
-        gamma=gamma,
-        first=BlockLayer(plain.C_b, start - plain.C_b),
+        skip=skip,
+        first=BlockLayer(plain.bias_variance, start - plain.bias_variance),
         hidden=hidden,
         output=plain,
         kernels=np.append(stream.K, top.K[-1])[:layers],
         gradients=np.append(np.cumprod(changes[::-1])[::-1], 1.0),
-        fluctuations=np.sqrt(np.append(stream.fluctuation, top.fluctuation[-1])[:layers] / neurons),
-        optimal_ratio=optimal_aspect_ratio(activation, outputs, gamma).ratio,
+        kernel_deviation=np.sqrt(np.append(stream.fluctuation, top.fluctuation[-1])[:layers] / neurons),
+        optimal_aspect_ratio=optimal_aspect_ratio(activation, outputs, skip).aspect_ratio,
     )
 
 

@@ -14,28 +14,30 @@ import xarray as xr
 
 from ..base import check as checks
 from ..base.arrays import Floats
+from ..base.renamed import former, renamed
 from ..base.result import Result
 from ..base.statistics import standard_errors
 from ..problem.network import MLP
 from .vertex_flow import Flow
 
-_COLUMNS = ("predicted", "measured", "error", "bias", "limit_error")
+_COLUMNS = ("predicted", "measured", "error", "higher_order", "limit_error")
 
 
+@renamed(bias="higher_order")
 @dataclass(frozen=True, eq=False)
 class Correlator:
     """One kind of correlator: predictions, measurements at finite width and what is expected to lie between them.
 
     `measured` are numbers at the widths asked for, with standard errors `error`. Their difference from the prediction
-    has a part of higher order in 1/n, which `bias` estimates from networks of twice the width; `limit` is measured -
-    bias, with the standard error `limit_error` (which includes that of the prediction).
+    has a part of higher order in 1/n, which `higher_order` estimates from networks of twice the width; `limit` is
+    measured - higher_order, with the standard error `limit_error` (which includes that of the prediction).
     """
 
     name: str
     predicted: Floats
     measured: Floats
     error: Floats
-    bias: Floats
+    higher_order: Floats
     limit_error: Floats
 
     @property
@@ -45,8 +47,8 @@ class Correlator:
 
     @property
     def limit(self) -> Floats:
-        """Measured, without the bias."""
-        return self.measured - self.bias
+        """Measured, without what is of higher order."""
+        return self.measured - self.higher_order
 
     @property
     def z(self) -> Floats:
@@ -73,16 +75,16 @@ class Check(Result, kind="check of a flow", asked={"network": MLP}, figure="wide
     metric is E[Ghat] over pairs, vertex n_{l-1} Cov(Ghat, Ghat), nlo_metric n_{l-1} (E[Ghat] - K) and four_point
     Cov(z_ia z_ib, z_jc z_jd) of two outputs i != j, which is E[z z z z]_c of PDLT eq. (4.77) there.
 
-    `data` has the numbers of every `Correlator` (`predicted`, `measured`, `error`, `bias`, `limit_error`) over the axes
-    `correlator` and `entry`, NaN where there are fewer entries, and beside them the variables of the `flow`; its
-    attributes are `draws`, `threshold` and `explicit`.
+    `data` has the numbers of every `Correlator` (`predicted`, `measured`, `error`, `higher_order`, `limit_error`) over
+    the axes `correlator` and `entry`, NaN where there are fewer entries, and beside them the variables of the `flow`;
+    its attributes are `seeds`, `threshold` and `explicit`.
     """
 
     network: MLP
 
     @classmethod
     def of(
-        cls, theory: Flow, correlators: Sequence[Correlator], *, draws: int, threshold: float, explicit: bool
+        cls, theory: Flow, correlators: Sequence[Correlator], *, seeds: int, threshold: float, explicit: bool
     ) -> Check:
         """Entries side by side, with the flow that predicted them."""
         most = max(c.predicted.size for c in correlators)
@@ -92,7 +94,7 @@ class Check(Result, kind="check of a flow", asked={"network": MLP}, figure="wide
             padded = np.stack([np.pad(row, (0, most - row.size), constant_values=np.nan) for row in rows])
             variables[name] = (("correlator", "entry"), padded)
         data = theory.data.assign(variables).assign_coords(correlator=[c.name for c in correlators])
-        return cls(data.assign_attrs(draws=draws, threshold=threshold, explicit=int(explicit)), theory.network)
+        return cls(data.assign_attrs(seeds=seeds, threshold=threshold, explicit=int(explicit)), theory.network)
 
     @cached_property
     def flow(self) -> Flow:
@@ -101,9 +103,11 @@ class Check(Result, kind="check of a flow", asked={"network": MLP}, figure="wide
         return Flow(self.data.drop_vars(names).drop_attrs(deep=False), self.network)
 
     @property
-    def draws(self) -> int:
+    def seeds(self) -> int:
         """Networks of each width."""
-        return int(self.data.attrs["draws"])
+        return int(self.data.attrs["seeds"])
+
+    draws = former("Check", "draws", "seeds")
 
     @property
     def threshold(self) -> float:
@@ -118,7 +122,7 @@ class Check(Result, kind="check of a flow", asked={"network": MLP}, figure="wide
     @cached_property
     def correlators(self) -> tuple[Correlator, ...]:
         """One of each kind."""
-        layers, size = self.flow.layers - 1, len(self.flow.pairs)
+        layers, size = self.flow.depth - 1, len(self.flow.pairs)
         shapes = {"metric": (layers, size), "vertex": (layers, size, size), "four_point": (size, size)}
         found = []
         for name in self.data["correlator"].values:
@@ -154,28 +158,28 @@ class Check(Result, kind="check of a flow", asked={"network": MLP}, figure="wide
         )
 
     def summary(self) -> xr.Dataset:
-        """A table. For every kind the largest |z|, the largest difference and bias relative to the largest prediction,
-        and the smallest change of all predictions by the same factor that would have been `noticed`.
+        """A table. For every kind the largest |z|, the largest difference and part of higher order (both relative to
+        the largest prediction) and the smallest change of all predictions by one factor that would be `noticed`.
         """
         rows = []
         for c in self.correlators:
             size = max(float(np.abs(c.predicted).max()), float(np.finfo(np.float64).tiny))
-            off, bias = (float(np.abs(part).max()) / size for part in (c.difference, c.bias))
-            rows.append((c.z.size, c.worst, off, bias, self.threshold * c.resolution))
-        names = ("numbers", "largest_z", "relative_difference", "relative_bias", "noticed")
+            off, higher_order = (float(np.abs(part).max()) / size for part in (c.difference, c.higher_order))
+            rows.append((c.z.size, c.worst, off, higher_order, self.threshold * c.resolution))
+        names = ("numbers", "largest_z", "relative_difference", "relative_higher_order", "noticed")
         columns = {name: ("correlator", [row[k] for row in rows]) for k, name in enumerate(names)}
         return xr.Dataset(columns, coords={"correlator": [c.name for c in self.correlators]})
 
     def dataset(self) -> xr.Dataset:
-        """The same as `summary`: use that."""
+        """As `summary`: use that."""
         warnings.warn("Check.dataset() is now Check.summary()", DeprecationWarning, stacklevel=2)
-        return self.summary()
+        return self.summary().rename(relative_higher_order="relative_bias")
 
     @property
     def heading(self) -> str:
         """What was compared, in a line."""
         what = "drawn with all their weights" if self.explicit else "drawn by their metrics"
-        return f"{self.flow.heading}: {self.draws} networks {what}, and as many of twice the width."
+        return f"{self.flow.heading}: {self.seeds} networks {what}, and as many of twice the width."
 
     def table(self) -> Any:
         """`summary`, for a terminal."""
@@ -184,14 +188,14 @@ class Check(Result, kind="check of a flow", asked={"network": MLP}, figure="wide
         headings = ("correlator", "numbers", "largest |z|", "off at this width", "of higher order", "would notice")
         table = tables.table(headings, words=1)
         for name, row in self.summary().to_dataframe().iterrows():
-            parts = (_percent(row[key]) for key in ("relative_difference", "relative_bias", "noticed"))
+            parts = (_percent(row[key]) for key in ("relative_difference", "relative_higher_order", "noticed"))
             table.add_row(str(name), f"{row['numbers']:.0f}", f"{row['largest_z']:.2f}", *parts)
         return table
 
     def lacks(self) -> str:
         """What is missing in a file."""
         missing = sorted({*_COLUMNS, "correlator"} - set(self.data.variables))
-        missing += sorted({"draws", "threshold", "explicit"} - set(self.data.attrs))
+        missing += sorted({"seeds", "threshold", "explicit"} - set(self.data.attrs))
         return f"it lacks {', '.join(missing)}" if missing else self.flow.lacks()
 
 

@@ -17,6 +17,7 @@ from scipy.optimize import brentq
 from ..activations import Activation, get
 from ..base import check
 from ..base.errors import InvalidInput
+from ..base.renamed import renamed
 from ..gaussian import average
 from .entropies import in_unit
 from .residual import BlockLayer, check_gamma, residual_flow
@@ -24,15 +25,17 @@ from .single_input import SingleInput
 from .universality import critical_point
 
 
+@renamed(ratio="aspect_ratio", gamma="skip")
 @dataclass(frozen=True)
 class Optimum:
     """A network at the maximum of the mutual information between two halves of its outputs."""
 
-    ratio: float
+    aspect_ratio: float
     """L / n."""
     rate: float
     """nu: fluctuations are nu L / n."""
-    gamma: float
+    skip: float
+    """gamma."""
     information: float
     """In nats."""
 
@@ -42,6 +45,7 @@ class Optimum:
         return in_unit(self.information, "bits")
 
 
+@renamed(ratio="aspect_ratio", gamma="skip")
 @dataclass(frozen=True)
 class OptimalDepth(Optimum):
     """The same from the recursion itself, for one width and first kernel."""
@@ -50,25 +54,27 @@ class OptimalDepth(Optimum):
     width: int
 
 
-def critical_block(activation: str | Activation, gamma: float, layers: int = 1) -> tuple[BlockLayer, ...]:
+@renamed(gamma="skip", layers="block_layers")
+def critical_block(activation: str | Activation, skip: float, block_layers: int = 1) -> tuple[BlockLayer, ...]:
     """A critical residual block: plain critical layers, the last with both variances times 1 - gamma^2.
 
     For one layer (C_b, C_W) = (0, (1 - gamma^2) / A_2) and (0, (1 - gamma^2) / s_1^2) (PDLT appendix B); half-stable
     activations keep their K* in the same way. |gamma| = 1 cannot be critical.
 
     >>> critical_block("relu", 0.5)
-    (BlockLayer(C_b=0.0, C_W=1.5, inverse_width=1.0),)
+    (BlockLayer(bias_variance=0.0, weight_variance=1.5, inverse_width=1.0),)
     """
-    point, count = critical_point(activation), check.integer("layers", layers, least=1)
-    share = 1 - _critical_gamma(gamma) ** 2
+    point, count = critical_point(activation), check.integer("block_layers", block_layers, least=1)
+    share = 1 - _critical_gamma(skip) ** 2
     plain = BlockLayer(point.bias_variance, point.weight_variance)
     return (plain,) * (count - 1) + (BlockLayer(share * point.bias_variance, share * point.weight_variance),)
 
 
+@renamed(gamma="skip", layers="block_layers")
 def fluctuation_rate(
-    activation: str | Activation, gamma: float = 0.0, *, layers: int = 1, three_point: bool = True
+    activation: str | Activation, skip: float = 0.0, *, block_layers: int = 1, three_point: bool = True
 ) -> float:
-    """nu with V / (n K^2) = nu L / n at criticality, where L counts blocks of `layers` layers.
+    """nu with V / (n K^2) = nu L / n at criticality, where L counts blocks of `block_layers` layers.
 
     Plain networks: 2/3 in the K* = 0 class, 3 A_4 / A_2^2 - 1 for scale-invariant ones (PDLT eqs. (A.69), (A.70)), and
     C_W^2 (<s^4> - <s^2>^2) / K*^2 for half-stable ones (until depths where K - K* shows). With skip connections
@@ -83,22 +89,24 @@ def fluctuation_rate(
     >>> round(fluctuation_rate("relu", 0.5, three_point=False), 6)
     3.5625
     """
-    return float(_rate(activation, layers, three_point)(_critical_gamma(gamma)))
+    return float(_rate(activation, block_layers, three_point)(_critical_gamma(skip)))
 
 
-def kernel_coefficient(activation: str | Activation, gamma: float = 0.0, *, layers: int = 1) -> float:
+@renamed(gamma="skip", layers="block_layers")
+def kernel_coefficient(activation: str | Activation, skip: float = 0.0, *, block_layers: int = 1) -> float:
     """c with K -> c / l in the K* = 0 class: c = 1 / (-a_1 (1 - gamma^2)), PDLT eq. (B.32), for blocks of one layer."""
     if critical_point(activation).universality_class != "zero-kernel":
         raise InvalidInput(f"the kernel of {get(activation).name} does not decay at criticality")
-    count = check.integer("layers", layers, least=1)
-    return 1 / (-_curvature(SingleInput.of(activation)) * (1 - _critical_gamma(gamma) ** 2) * count)
+    count = check.integer("block_layers", block_layers, least=1)
+    return 1 / (-_curvature(SingleInput.of(activation)) * (1 - _critical_gamma(skip) ** 2) * count)
 
 
+@renamed(ratio="aspect_ratio")
 def information_of_ratio(
-    rate: float, ratio: float, neurons: tuple[float, float], *, order: int = 3, unit: str = "nats"
+    rate: float, aspect_ratio: float, neurons: tuple[float, float], *, order: int = 3, unit: str = "nats"
 ) -> float:
     """I(r) = m1 m2/8 (nu r)^2 - m1 m2 (20 + 3 m1 + 3 m2)/48 (nu r)^3, PDLT eq. (A.71); its first term if order = 2."""
-    q = check.number("rate", rate, least=0) * check.number("ratio", ratio, least=0)
+    q = check.number("rate", rate, least=0) * check.number("aspect_ratio", aspect_ratio, least=0)
     first, second = (check.number("neurons", m, above=0) for m in neurons)
     if order not in (2, 3):
         raise InvalidInput(f"order = {order!r} must be 2 or 3")
@@ -106,41 +114,44 @@ def information_of_ratio(
     return in_unit(first * second * (q**2 / 8 - cubic), unit)
 
 
+@renamed(gamma="skip", layers="block_layers")
 def optimal_aspect_ratio(
-    activation: str | Activation, outputs: int, gamma: float = 0.0, *, layers: int = 1, three_point: bool = True
+    activation: str | Activation, outputs: int, skip: float = 0.0, *, block_layers: int = 1, three_point: bool = True
 ) -> Optimum:
     """r* = 4 / (20 + 3 n_L) / nu(gamma), PDLT eqs. (A.73), (B.36), for two halves of `outputs` n_L.
 
     The information there is (A.74) for even n_L: 1/6 (n_L / (20 + 3 n_L))^2, whatever the activation.
 
     >>> best = optimal_aspect_ratio("tanh", 10)
-    >>> round(best.ratio, 12), round(150 * best.information, 12)
+    >>> round(best.aspect_ratio, 12), round(150 * best.information, 12)
     (0.12, 1.0)
     """
-    rate = fluctuation_rate(activation, gamma, layers=layers, three_point=three_point)
-    return _optimum(rate, _best_fluctuation(outputs) / rate, outputs, float(gamma))
+    rate = fluctuation_rate(activation, skip, block_layers=block_layers, three_point=three_point)
+    return _optimum(rate, _best_fluctuation(outputs) / rate, outputs, float(skip))
 
 
+@renamed(ratio="aspect_ratio", layers="block_layers")
 def optimal_gamma(
-    activation: str | Activation, ratio: float, outputs: int, *, layers: int = 1, three_point: bool = True
+    activation: str | Activation, aspect_ratio: float, outputs: int, *, block_layers: int = 1, three_point: bool = True
 ) -> Optimum:
     """The skip strength 0 <= gamma < 1 that makes a given L / n optimal: nu(gamma) = 4 / ((20 + 3 n_L) r), PDLT (B.36).
 
     Of two solutions (ReLU below r*(0)) the larger, which grows with r. If there is none, the network is too shallow
     for any gamma, and the one with the largest nu is best: 0 wherever nu decreases.
 
-    >>> round(optimal_gamma("tanh", 0.2, 10).gamma, 7)
+    >>> round(optimal_gamma("tanh", 0.2, 10).skip, 7)
     0.7952707
     """
-    r = check.number("ratio", ratio, above=0)
-    rates = _rate(activation, layers, three_point)
+    r = check.number("aspect_ratio", aspect_ratio, above=0)
+    rates = _rate(activation, block_layers, three_point)
     roots = _solutions(rates, _best_fluctuation(outputs) / r)
-    gamma = roots[-1] if roots else max(_turning(rates)[:-1], key=lambda x: float(rates(x)))
-    return _optimum(float(rates(gamma)), r, outputs, gamma)
+    skip = roots[-1] if roots else max(_turning(rates)[:-1], key=lambda x: float(rates(x)))
+    return _optimum(float(rates(skip)), r, outputs, skip)
 
 
+@renamed(gamma="skip")
 def optimal_depth(
-    activation: str | Activation, width: int, outputs: int, first_kernel: float = 1.0, gamma: float = 0.0
+    activation: str | Activation, width: int, outputs: int, first_kernel: float = 1.0, skip: float = 0.0
 ) -> OptimalDepth:
     """Maximise the information over the depth with V / (n K^2) of the recursion itself, PDLT eq. (A.67).
 
@@ -148,14 +159,14 @@ def optimal_depth(
     V / K^2 = nu l only after many layers.
     """
     n, half = check.integer("width", width, least=1), _halves(outputs)
-    guess = optimal_aspect_ratio(activation, outputs, gamma)
-    reach = math.ceil(3 * n * guess.ratio) + 20
+    guess = optimal_aspect_ratio(activation, outputs, skip)
+    reach = math.ceil(3 * n * guess.aspect_ratio) + 20
     point = critical_point(activation)
-    flow = residual_flow(activation, first_kernel, reach, gamma, critical_block(activation, gamma))
+    flow = residual_flow(activation, first_kernel, reach, skip, critical_block(activation, skip))
     q = flow.readout(BlockLayer(point.bias_variance, point.weight_variance)).fluctuation / n
     found = [information_of_ratio(1.0, float(x), half) for x in q]
     best = int(np.argmax(found))
-    return OptimalDepth((best + 2) / n, guess.rate, guess.gamma, found[best], best + 2, n)
+    return OptimalDepth((best + 2) / n, guess.rate, guess.skip, found[best], best + 2, n)
 
 
 def information_drift(perpendicular: float, kappa: float = 0.0, *, unit: str = "nats") -> float:
@@ -178,21 +189,21 @@ def _best_fluctuation(outputs: int) -> float:
     return 4 / (20 + 3 * sum(_halves(outputs)))
 
 
-def _optimum(rate: float, ratio: float, outputs: int, gamma: float) -> Optimum:
-    return Optimum(ratio, rate, gamma, information_of_ratio(rate, ratio, _halves(outputs)))
+def _optimum(rate: float, aspect_ratio: float, outputs: int, skip: float) -> Optimum:
+    return Optimum(aspect_ratio, rate, skip, information_of_ratio(rate, aspect_ratio, _halves(outputs)))
 
 
-def _critical_gamma(gamma: float) -> float:
-    gamma = check_gamma(gamma)
-    if abs(gamma) == 1:
-        raise InvalidInput("gamma = +-1 cannot be critical: the kernel grows with every layer")
-    return gamma
+def _critical_gamma(skip: float) -> float:
+    skip = check_gamma(skip)
+    if abs(skip) == 1:
+        raise InvalidInput("skip = +-1 cannot be critical: the kernel grows with every layer")
+    return skip
 
 
-def _rate(activation: str | Activation, layers: int, three_point: bool) -> Polynomial:
+def _rate(activation: str | Activation, block_layers: int, three_point: bool) -> Polynomial:
     """nu as a polynomial in gamma."""
     single, point = SingleInput.of(activation), critical_point(activation)
-    count, tilt = check.integer("layers", layers, least=1), 0.0
+    count, tilt = check.integer("block_layers", block_layers, least=1), 0.0
     K = point.kernel or 1.0  # where any kernel will do, 1 will
     source = Polynomial([1, 0, -2, 0, 1]) * count
     stream = Polynomial([0, 0, 1, 0, -1]) * 4

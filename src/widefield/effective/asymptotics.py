@@ -44,7 +44,7 @@ class ZeroKernel:
         """From derivatives at 0; the activation must be smooth there, vanish and have a slope."""
         found = criticality(activation)
         if not any(point.universality_class == "zero-kernel" for point in found.points):
-            raise InvalidInput(f"K* = 0 is not a critical kernel; {found.explanation}")
+            raise InvalidInput(f"K* = 0 is not a critical kernel; {found.verdict}")
         if 0.0 in found.activation.kinks:
             raise InvalidInput(f"{found.activation.name} has a kink at 0: no Taylor series there")
         _, s1, s2, s3, s4, s5 = taylor_coefficients(found.activation)
@@ -160,7 +160,7 @@ def renormalised_weight_variance(activation: str | Activation, width: int) -> fl
     n = check.integer("width", width, least=1)
     found = criticality(activation)
     if found.best is None or found.universality_class == "half-stable":
-        raise InvalidInput(f"no tuning at order 1/n is known here; {found.explanation}")
+        raise InvalidInput(f"no tuning at order 1/n is known here; {found.verdict}")
     factor = 1 + 2 / (3 * n) if found.universality_class == "zero-kernel" else 1.0
     return found.best.weight_variance * factor
 
@@ -201,7 +201,7 @@ def exponents(activation: str | Activation, *, semi_critical: bool = False) -> E
     found = criticality(activation)
     point = found.best
     if point is None:
-        raise InvalidInput(found.explanation)
+        raise InvalidInput(found.verdict)
     if semi_critical and point.universality_class != "scale-invariant":
         raise InvalidInput(f"{point.activation.name} is {point.universality_class}; only scale-invariant ones can be")
     if point.universality_class == "scale-invariant":

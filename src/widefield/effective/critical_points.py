@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ..activations import Activation
 from ..base.errors import InvalidInput
+from ..base.renamed import renamed
 
 
 class NotCritical(InvalidInput):
@@ -58,6 +59,7 @@ class Rejected:
     weight_variance: float
 
 
+@renamed(explanation="verdict")
 @dataclass(frozen=True)
 class Criticality:
     """All critical points of an activation, or why there is none."""
@@ -72,7 +74,7 @@ class Criticality:
     rejected: tuple[Rejected, ...]
     """Solutions with C_b < 0."""
 
-    explanation: str
+    verdict: str
     """In words and numbers."""
 
     everywhere: bool = False

@@ -32,7 +32,7 @@ def scale_invariant(name: str, weight_variance: float) -> str:
     return f"{name} is scale-invariant: with C_b = 0, C_W = {weight_variance:.9g} every kernel is a fixed point"
 
 
-def explanation(name: str, points: Sequence[CriticalPoint], rejected: Sequence[Rejected], table: Scan) -> str:
+def verdict(name: str, points: Sequence[CriticalPoint], rejected: Sequence[Rejected], table: Scan) -> str:
     """One clause for each point, for a failure what Rcrit does instead of being 1, and what was searched."""
     lines = [_point(point) for point in points]
     lines += [

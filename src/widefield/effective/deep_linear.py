@@ -15,6 +15,7 @@ from ..base import check
 from ..base.arrays import Floats
 from ..base.describe import put
 from ..base.errors import InvalidInput
+from ..base.renamed import renamed
 from .cumulants import connected
 from .wick import checked_covariance, double_factorial
 
@@ -29,15 +30,17 @@ def growth(half: int, width: int) -> float:
     return math.prod(1 + 2 * s / n for s in range(1, check.integer("half", half)))
 
 
-def double_scaling(half: int, ratio: float) -> float:
+@renamed(ratio="aspect_ratio")
+def double_scaling(half: int, aspect_ratio: float) -> float:
     """G_2m / G_2^m -> exp(m (m-1) r) for n, L -> inf at fixed r = L/n, m = `half`, PDLT eq. (3.55)."""
     m = check.integer("half", half)
-    return math.exp(m * (m - 1) * check.number("ratio", ratio, least=0.0))
+    return math.exp(m * (m - 1) * check.number("aspect_ratio", aspect_ratio, least=0.0))
 
 
-def double_scaling_connected(half: int, ratio: float) -> float:
+@renamed(ratio="aspect_ratio")
+def double_scaling_connected(half: int, aspect_ratio: float) -> float:
     """The connected 2m-point correlator over G_2^m in the same limit, PDLT eqs. (3.56)-(3.57) for m = 2, 3."""
-    return _cumulant(check.integer("half", half, least=1), lambda m: double_scaling(m, ratio))
+    return _cumulant(check.integer("half", half, least=1), lambda m: double_scaling(m, aspect_ratio))
 
 
 @dataclass(frozen=True)
@@ -115,12 +118,13 @@ class DeepLinear:
         G = self.two_point(layer, checked_covariance(input_kernel))
         return np.asarray(self.metric_products(layer, input_kernel) - np.multiply.outer(G, G))
 
-    def sample(self, draws: int, layer: int, *, input_norm: float = 1.0, seed: int) -> Float[Floats, " draws"]:
+    @renamed(draws="seeds")
+    def sample(self, seeds: int, layer: int, *, input_norm: float = 1.0, seed: int) -> Float[Floats, " seeds"]:
         """Ghat^l of one input in random networks: G_2 times a product of independent chi^2_n / n."""
         generator = np.random.default_rng(check.integer("seed", seed))
-        metric = np.full(check.integer("draws", draws, least=1), float(self.two_point(layer, input_norm)))
+        metric = np.full(check.integer("seeds", seeds, least=1), float(self.two_point(layer, input_norm)))
         for n in self.widths[: layer - 1]:
-            metric *= generator.chisquare(n, size=draws) / n
+            metric *= generator.chisquare(n, size=seeds) / n
         return metric
 
     @property
@@ -132,10 +136,11 @@ class DeepLinear:
         return check.integer("layer", layer, least=1, most=len(self.widths) + 1)
 
 
-def sample_double_scaling(draws: int, ratio: float, *, seed: int) -> Float[Floats, " draws"]:
-    """Ghat / G_2 for n, L -> inf at r = L/n = `ratio`: its logarithm is N(-r, 2r), which has the moments (3.55)."""
-    r = check.number("ratio", ratio, least=0.0)
-    normal = np.random.default_rng(check.integer("seed", seed)).normal(size=check.integer("draws", draws, least=1))
+@renamed(draws="seeds", ratio="aspect_ratio")
+def sample_double_scaling(seeds: int, aspect_ratio: float, *, seed: int) -> Float[Floats, " seeds"]:
+    """Ghat / G_2 for n, L -> inf at r = L/n: its logarithm is N(-r, 2r), which has the moments (3.55)."""
+    r = check.number("aspect_ratio", aspect_ratio, least=0.0)
+    normal = np.random.default_rng(check.integer("seed", seed)).normal(size=check.integer("seeds", seeds, least=1))
     return np.asarray(np.exp(-r + math.sqrt(2 * r) * normal))
 
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from ..base import check as checks
 from ..base.arrays import Floats
+from ..base.renamed import renamed
 from ..base.session import counting_bar
 from ..base.statistics import mean_and_error
 from ..gaussian.sample_pairs import Pairs
@@ -27,12 +28,13 @@ _AT_ONCE = 2**20
 """Products over pairs of pairs of samples that are held at once."""
 
 
+@renamed(draws="seeds")
 def check(
     network: MLP,
     x: ArrayLike,
     widths: int | Sequence[int],
     *,
-    draws: int = 20000,
+    seeds: int = 20000,
     seed: int,
     explicit: bool = False,
     threshold: float = 4.0,
@@ -48,7 +50,7 @@ def check(
         network: see `flow`.
         x: inputs.
         widths: of the hidden layers.
-        draws: networks of each width.
+        seeds: networks of each width.
         seed: of the networks.
         explicit: draw all weights and biases, not only metrics (about n/4 times slower).
         threshold: of `agrees`, in standard errors.
@@ -56,16 +58,16 @@ def check(
         progress: True or False for a progress bar, None for one on terminals only.
     """
     sizes = widths_of(network, widths)
-    draws, seed = checks.integer("draws", draws, least=100), checks.integer("seed", seed)
+    seeds, seed = checks.integer("seeds", seeds, least=100), checks.integer("seed", seed)
     threshold, explicit = checks.number("threshold", threshold, above=0.0), checks.flag("explicit", explicit)
     theory = flow(network, x, sizes, points=points)
     measured = []
     with counting_bar("networks against theory", "networks", progress) as bar:
         for k, n in enumerate((sizes, tuple(2 * n for n in sizes))):
-            report = partial(_report, bar, k * draws, 2 * draws)
-            measured.append(_Measured.of(_draw(network, x, n, draws, 2 * seed + k, explicit, report), theory, n))
+            report = partial(_report, bar, k * seeds, 2 * seeds)
+            measured.append(_Measured.of(_draw(network, x, n, seeds, 2 * seed + k, explicit, report), theory, n))
     correlators = [_compared(name, theory, *measured) for name in _NAMES]
-    return Check.of(theory, correlators, draws=draws, threshold=threshold, explicit=explicit)
+    return Check.of(theory, correlators, seeds=seeds, threshold=threshold, explicit=explicit)
 
 
 def _report(bar: Callable[[int, int], None], before: int, total: int, done: int) -> None:
@@ -73,12 +75,12 @@ def _report(bar: Callable[[int, int], None], before: int, total: int, done: int)
 
 
 def _draw(
-    network: MLP, x: ArrayLike, sizes: tuple[int, ...], draws: int, seed: int, explicit: bool, report: sampler.Report
+    network: MLP, x: ArrayLike, sizes: tuple[int, ...], seeds: int, seed: int, explicit: bool, report: sampler.Report
 ) -> sampler.Networks:
     """Networks with _OUTPUTS outputs, with or without weights."""
     if explicit:
-        return sampler.networks(network, x, sizes, draws=draws, seed=seed, neurons=_OUTPUTS, report=report)
-    metrics = sampler.metrics(network, x, sizes, draws=draws, seed=seed, report=report)
+        return sampler.networks(network, x, sizes, seeds=seeds, seed=seed, neurons=_OUTPUTS, report=report)
+    metrics = sampler.metrics(network, x, sizes, seeds=seeds, seed=seed, report=report)
     outputs = sampler.preactivations(metrics[:, -1], _OUTPUTS, seed=2**32 + seed)
     return sampler.Networks(metrics, outputs)
 
@@ -117,10 +119,10 @@ def _compared(name: str, theory: Flow, narrow: _Measured, wide: _Measured) -> Co
     """Differences from the prediction are of the order b/n of the units in which predictions do not depend on n."""
     below, pairs = narrow.below, theory.pairs
     predictions = {
-        "metric": (pairs.of(theory.kernels[1:]) + theory.shifts[1:], theory.shift_errors[1:]),
-        "vertex": tuple(below[:, None, None] * part[1:] for part in (theory.covariances, theory.covariance_errors)),
-        "nlo_metric": tuple(below[:, None] * part[1:] for part in (theory.shifts, theory.shift_errors)),
-        "four_point": (theory.covariances[-1], theory.covariance_errors[-1]),
+        "metric": (pairs.of(theory.kernels[1:]) + theory.shifts[1:], theory.shift_error[1:]),
+        "vertex": tuple(below[:, None, None] * part[1:] for part in (theory.covariances, theory.covariance_error)),
+        "nlo_metric": tuple(below[:, None] * part[1:] for part in (theory.shifts, theory.shift_error)),
+        "four_point": (theory.covariances[-1], theory.covariance_error[-1]),
     }
     predicted, uncertain = predictions[name]
     one, two = narrow.values[name], wide.values[name]

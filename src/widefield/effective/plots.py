@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ..base.arrays import Floats
 from ..base.drawing import COLOURS, axes_or_new, style
 from ..base.errors import InvalidInput
+from ..base.renamed import former_names
 from .aspect_ratio import information_of_ratio
 from .phases import PHASES
 from .universality import criticality
@@ -26,7 +27,10 @@ if TYPE_CHECKING:
     from .vertex_flow import Flow
 
 
-def phase_diagram_plot(diagram: xr.Dataset, axes: Axes | None = None) -> Axes:
+__getattr__ = former_names(__name__, phase_diagram_plot="phase_diagram", advice_plot="advice")
+
+
+def phase_diagram(diagram: xr.Dataset, axes: Axes | None = None) -> Axes:
     """Draw log chi_perp at the fixed point over (C_W, C_b): blue ordered, red chaotic, grey without a fixed point.
 
     Stars are critical points, open ones unstable.
@@ -53,7 +57,7 @@ def phase_diagram_plot(diagram: xr.Dataset, axes: Axes | None = None) -> Axes:
     return axes
 
 
-def advice_plot(advice: Advice) -> Figure:
+def advice(advice: Advice) -> Figure:
     """Signals and gradients through the layers, their scatter over seeds, and the shape against the optimal one."""
     with style():
         gaps = {"wspace": 0.06}
@@ -70,14 +74,14 @@ def advice_plot(advice: Advice) -> Figure:
             sizes.set(ylim=(0, 1.6))
         sizes.set(xlabel="layer", ylabel="mean square")
         sizes.legend(frameon=False, fontsize="small", loc="upper left")
-        _spread_panel(spread, layers, advice.fluctuations, marker)
+        _spread_panel(spread, layers, advice.kernel_deviation, marker)
         for axes in (sizes, spread):
             axes.xaxis.get_major_locator().set_params(integer=True)
             axes.set_xlim(0, advice.depth + 1)
         _shape_panel(shape, advice)
         plural = "layers" if advice.depth > 1 else "layer"
         name = f"{advice.activation}: {advice.depth} {plural}, {advice.width} wide"
-        figure.suptitle(name + (f", skip connections times {advice.gamma:.4g}" if advice.gamma else ""))
+        figure.suptitle(name + (f", skip connections times {advice.skip:.4g}" if advice.skip else ""))
         return figure
 
 
@@ -85,7 +89,7 @@ def layers_of_flow(flow: Flow) -> Figure:
     """Mean squares through the layers, at infinite width and at this one, and their scatter over networks."""
     with style():
         figure, (sizes, spread) = plt.subplots(1, 2, figsize=(7.2, 3.0), layout="constrained")
-        layers, equal = np.arange(1, flow.layers + 1), flow.pairs.diagonal
+        layers, equal = np.arange(1, flow.depth + 1), flow.pairs.diagonal
         kernel = flow.pairs.of(flow.kernels)[:, equal]
         metric = kernel + flow.shifts[:, equal]
         scatter = np.sqrt(np.maximum(flow.covariances[:, equal, equal], 0.0)) / kernel
@@ -132,7 +136,7 @@ def _spread_panel(axes: Axes, layers: NDArray[np.int_], fluctuations: Floats, ma
 
 def _shape_panel(axes: Axes, advice: Advice) -> None:
     """Mutual information between two halves of the outputs against L / n, where its expansion makes sense."""
-    best, end = advice.optimal_ratio, 1.5
+    best, end = advice.optimal_aspect_ratio, 1.5
     rate = 4 / (20 + 3 * advice.outputs) / best
     ratios = np.linspace(0, end * best, 200)
     halves = (advice.outputs // 2, advice.outputs - advice.outputs // 2)
@@ -140,7 +144,7 @@ def _shape_panel(axes: Axes, advice: Advice) -> None:
     axes.plot(ratios / best, values, color=COLOURS[0])
     top = 1.1 * float(values.max())
     axes.vlines(1, 0, top, color="0.6", linewidth=1, linestyle="--", label=f"optimal, L/n = {best:.2g}")
-    place, label = advice.ratio / best, f"here, L/n = {advice.ratio:.2g}"
+    place, label = advice.aspect_ratio / best, f"here, L/n = {advice.aspect_ratio:.2g}"
     if place <= end:
         axes.vlines(place, 0, top, color=COLOURS[1], linewidth=1.5, label=label)
     elif advice.depth > 1:  # one layer is Gaussian whatever the width

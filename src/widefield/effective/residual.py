@@ -22,6 +22,7 @@ from ..base import check
 from ..base.arrays import Floats
 from ..base.errors import InvalidInput
 from ..base.precision import double_precision
+from ..base.renamed import renamed
 from ..gaussian import average, feature_kernel
 from .single_input import SingleInput
 from .wick import checked_covariance
@@ -33,23 +34,25 @@ _State = tuple[float, float, float]
 """X, V and the order 1/n of the metric."""
 
 
+@renamed(C_b="bias_variance", C_W="weight_variance")
 @dataclass(frozen=True)
 class BlockLayer:
-    """One layer of a residual block: variances of biases and (times width) weights.
+    """One layer of a residual block: variances C_b of biases and C_W of weights (times width).
 
     `inverse_width` is n / (neurons that this layer sums over); 1 for the first layer of a block, which sees the stream.
     """
 
-    C_b: float
-    C_W: float
+    bias_variance: float
+    weight_variance: float
     inverse_width: float = 1.0
 
     def __post_init__(self) -> None:
-        check.number("C_b", self.C_b, least=0)
-        check.number("C_W", self.C_W, least=0)
+        check.number("bias_variance", self.bias_variance, least=0)
+        check.number("weight_variance", self.weight_variance, least=0)
         check.number("inverse_width", self.inverse_width, least=0)
 
 
+@renamed(gamma="skip")
 @dataclass(frozen=True)
 class ResidualFlow:
     """What one input sees, at the layers 1, ..., depth of a residual network; all arrays have this length.
@@ -59,7 +62,7 @@ class ResidualFlow:
     """
 
     activation: Activation
-    gamma: float
+    skip: float
     K: Floats
     three_point: Floats
     vertex: Floats
@@ -77,22 +80,23 @@ class ResidualFlow:
         points = _points(single, self.K)
         steps = [_step(point, (), (layer,), 0.0, state) for point, state in zip(points, states, strict=True)]
         X, V, metric = (np.array(values) for values in zip(*steps, strict=True))
-        K = layer.C_b + layer.C_W * single.square(self.K)
+        K = layer.bias_variance + layer.weight_variance * single.square(self.K)
         return ResidualFlow(self.activation, 0.0, K, X, V, metric)
 
 
+@renamed(gamma="skip")
 def residual_flow(
     activation: str | Activation,
     first_kernel: float,
     depth: int,
-    gamma: float,
+    skip: float,
     block: BlockLayer | Sequence[BlockLayer],
     *,
     three_point: bool = True,
 ) -> ResidualFlow:
     """Run the recursions from layer 1, where K = `first_kernel`, to layer `depth`.
 
-    For a block of one layer, with chi = gamma^2 + C_W g'(K) (PDLT eqs. (B.11)-(B.26) and the term in X):
+    For a block of one layer, with gamma = `skip`, chi = gamma^2 + C_W g'(K) (PDLT eqs. (B.11)-(B.26), the term in X):
 
         K' = C_b + C_W <s^2> + gamma^2 K
         X' = gamma chi X + gamma C_W <s^2 z>
@@ -107,27 +111,29 @@ def residual_flow(
     """
     single, layers = SingleInput.of(activation), block_layers(block)
     K1, L = check.number("first_kernel", first_kernel, above=0), check.integer("depth", depth, least=1)
-    gamma = check_gamma(gamma)
-    kernels = _kernels(single, K1, L, gamma, layers)
+    skip = check_gamma(skip)
+    kernels = _kernels(single, K1, L, skip, layers)
     stream = _points(single, kernels[0], tilted=check.flag("three_point", three_point))
     inside = [_points(single, K, tilted=False) for K in kernels[1:]]
     states: list[_State] = [(0.0, 0.0, 0.0)]
     for index in range(L - 1):
-        states.append(_step(stream[index], [points[index] for points in inside], layers, gamma, states[-1]))
+        states.append(_step(stream[index], [points[index] for points in inside], layers, skip, states[-1]))
     X, V, metric = (np.array(values) for values in zip(*states, strict=True))
-    return ResidualFlow(single.activation, gamma, kernels[0], X, V, metric)
+    return ResidualFlow(single.activation, skip, kernels[0], X, V, metric)
 
 
+@renamed(gamma="skip")
 def kernel_flow(
-    activation: str | Activation, first_kernel: Any, depth: int, gamma: float, block: BlockLayer | Sequence[BlockLayer]
+    activation: str | Activation, first_kernel: Any, depth: int, skip: float, block: BlockLayer | Sequence[BlockLayer]
 ) -> Floats:
     """Kernels of any inputs, (depth, N, N): K' = C_b + C_W <s s> + gamma^2 K, PDLT eq. (B.11)."""
-    K, layers, gamma = checked_covariance(first_kernel), block_layers(block), check_gamma(gamma)
-    return all_kernels(activation, K, check.integer("depth", depth, least=1), gamma, layers)[:, 0]
+    K, layers, skip = checked_covariance(first_kernel), block_layers(block), check_gamma(skip)
+    return all_kernels(activation, K, check.integer("depth", depth, least=1), skip, layers)[:, 0]
 
 
+@renamed(gamma="skip")
 def all_kernels(
-    activation: str | Activation, K: Floats, depth: int, gamma: float, layers: Sequence[BlockLayer]
+    activation: str | Activation, K: Floats, depth: int, skip: float, layers: Sequence[BlockLayer]
 ) -> Floats:
     """Kernels of the stream, and of every layer inside the block that it enters but the last: (depth, layers, N, N)."""
     found = []
@@ -136,26 +142,28 @@ def all_kernels(
         for layer in layers[: None if row < depth - 1 else -1]:
             norms = np.diagonal(inside[-1])
             features = feature_kernel(activation, norms[:, None], inside[-1], norms[None, :])
-            inside.append(layer.C_b + layer.C_W * features)
-        K = inside[-1] + gamma**2 * K
+            inside.append(layer.bias_variance + layer.weight_variance * features)
+        K = inside[-1] + skip**2 * K
         found.append(inside[: len(layers)])
     return np.array(found)
 
 
+@renamed(gamma="skip")
 def susceptibilities(
-    activation: str | Activation, K: Any, gamma: float, block: BlockLayer | Sequence[BlockLayer]
+    activation: str | Activation, K: Any, skip: float, block: BlockLayer | Sequence[BlockLayer]
 ) -> tuple[Floats, Floats]:
     """(chi_parallel, chi_perpendicular) = gamma^2 + products over the block, PDLT eqs. (B.11)-(B.21)."""
-    single, gamma, inside = SingleInput.of(activation), check_gamma(gamma), check.array("K", K)
+    single, skip, inside = SingleInput.of(activation), check_gamma(skip), check.array("K", K)
     parallel, perpendicular = np.ones_like(inside), np.ones_like(inside)
     for layer in block_layers(block):
-        parallel = parallel * layer.C_W * single.square_slope(inside)
-        perpendicular = perpendicular * layer.C_W * single.slope_square(inside)
-        inside = layer.C_b + layer.C_W * single.square(inside)
-    return gamma**2 + parallel, gamma**2 + perpendicular
+        parallel = parallel * layer.weight_variance * single.square_slope(inside)
+        perpendicular = perpendicular * layer.weight_variance * single.slope_square(inside)
+        inside = layer.bias_variance + layer.weight_variance * single.square(inside)
+    return skip**2 + parallel, skip**2 + perpendicular
 
 
-def block_strength(block_square: float, stream_square: float, overlap: float, gamma: float) -> float:
+@renamed(gamma="skip")
+def block_strength(block_square: float, stream_square: float, overlap: float, skip: float) -> float:
     """xi of z' = xi R(z) + gamma z that keeps the size of the stream, PDLT eq. (B.45), for any block R.
 
     (1 - gamma^2) G_zz = xi^2 G_RR + 2 gamma xi G_Rz, with G_RR, G_zz, G_Rz the averages of R R, z z and R z over
@@ -166,25 +174,26 @@ def block_strength(block_square: float, stream_square: float, overlap: float, ga
     """
     RR = check.number("block_square", block_square, above=0)
     zz, Rz = check.number("stream_square", stream_square, above=0), check.number("overlap", overlap)
-    gamma = check_gamma(gamma)
+    skip = check_gamma(skip)
     if Rz**2 > RR * zz * (1 + 1e-12):
         raise InvalidInput(f"overlap = {Rz:g} is impossible: its square must not exceed {RR * zz:g}")
-    root = np.sqrt(gamma**2 * Rz**2 + (1 - gamma**2) * RR * zz)
+    root = np.sqrt(skip**2 * Rz**2 + (1 - skip**2) * RR * zz)
     # The form without cancellation, for the sign at hand.
-    return float((1 - gamma**2) * zz / (root + gamma * Rz) if gamma * Rz > 0 else (root - gamma * Rz) / RR)
+    return float((1 - skip**2) * zz / (root + skip * Rz) if skip * Rz > 0 else (root - skip * Rz) / RR)
 
 
-def measured_strength(block_output: Any, stream: Any, gamma: float) -> float:
+@renamed(gamma="skip")
+def measured_strength(block_output: Any, stream: Any, skip: float) -> float:
     """`block_strength` from measured R and z, arrays of the same shape with neurons and samples along any axes."""
     R, z = check.array("block_output", block_output), check.array("stream", stream)
     if R.shape != z.shape or not R.size:
         raise InvalidInput(f"block_output and stream have shapes {R.shape} and {z.shape}; they must be the same")
-    return block_strength(float(np.mean(R * R)), float(np.mean(z * z)), float(np.mean(R * z)), gamma)
+    return block_strength(float(np.mean(R * R)), float(np.mean(z * z)), float(np.mean(R * z)), skip)
 
 
-def check_gamma(gamma: Any) -> float:
+def check_gamma(skip: Any) -> float:
     """Return gamma if it is in [-1, 1]: beyond, every signal explodes."""
-    return check.number("gamma", gamma, least=-1, most=1)
+    return check.number("skip", skip, least=-1, most=1)
 
 
 def block_layers(block: BlockLayer | Sequence[BlockLayer]) -> tuple[BlockLayer, ...]:
@@ -239,18 +248,18 @@ def tilt_slope(single: SingleInput, K: Floats) -> Floats:
     return (cubic / K - 3 * linear) / (2 * K**2)
 
 
-def _kernels(single: SingleInput, K: float, depth: int, gamma: float, layers: Sequence[BlockLayer]) -> list[Floats]:
+def _kernels(single: SingleInput, K: float, depth: int, skip: float, layers: Sequence[BlockLayer]) -> list[Floats]:
     """Kernels of the stream, and of every layer inside the blocks but the last."""
     closed = single.activation.square is not None or bool(single.activation.kinks)
     if not closed and depth >= _DEEP:
         with double_precision():
             rule = _fixed_rule(single.activation)
-            found = _iterate(rule, K, depth, gamma, layers)
+            found = _iterate(rule, K, depth, skip, layers)
             ends = np.array([min(map(np.min, found)), max(map(np.max, found))])
             quick = [rule(k) for k in ends]
         if np.allclose(quick, single.square(ends), rtol=1e-12, atol=0):
             return found
-    return _iterate(lambda k: float(single.square(k)), K, depth, gamma, layers)
+    return _iterate(lambda k: float(single.square(k)), K, depth, skip, layers)
 
 
 def _fixed_rule(activation: Activation) -> Callable[[float], float]:
@@ -263,15 +272,15 @@ def _fixed_rule(activation: Activation) -> Callable[[float], float]:
 
 
 def _iterate(
-    square: Callable[[float], float], K: float, depth: int, gamma: float, layers: Sequence[BlockLayer]
+    square: Callable[[float], float], K: float, depth: int, skip: float, layers: Sequence[BlockLayer]
 ) -> list[Floats]:
     rows = []
     for index in range(depth):
         row = [K]
         for layer in layers:
-            row.append(layer.C_b + layer.C_W * square(row[-1]))
+            row.append(layer.bias_variance + layer.weight_variance * square(row[-1]))
         rows.append(row[:-1])
-        K = row[-1] + gamma**2 * K
+        K = row[-1] + skip**2 * K
         if not 1e-100 < K < 1e100:
             raise InvalidInput(
                 f"K = {K:g} at layer {index + 2}: nearer to criticality or with fewer layers it stays finite"
@@ -279,19 +288,19 @@ def _iterate(
     return list(np.array(rows).T)
 
 
-def _step(here: _Point, inside: Sequence[_Point], layers: Sequence[BlockLayer], gamma: float, state: _State) -> _State:
+def _step(here: _Point, inside: Sequence[_Point], layers: Sequence[BlockLayer], skip: float, state: _State) -> _State:
     """From X, V and the metric's order 1/n at one layer of the stream to the next."""
     X, V, metric = state
-    W = layers[0].C_W
+    W = layers[0].weight_variance
     # n times the variance of the metric that the first layer makes, its covariance with z_j^2 and z_j, and its shift.
     variance = W**2 * (here.spread + here.slope**2 * V + 2 * here.slope * here.tilt * X)
     with_square = W * (here.slope * (2 * here.K**2 + V) + here.tilt * X)
     with_one = W * (here.tilt * here.K + here.slope * X)
     shift = W * (here.slope * metric + here.curvature * V / 2 + here.tilt_slope * X)
     for point, layer in zip(inside, layers[1:], strict=True):
-        chi = layer.C_W * point.slope
-        shift = chi * shift + layer.C_W * point.curvature * variance / 2
-        variance = chi**2 * variance + layer.C_W**2 * point.spread * layer.inverse_width
+        chi = layer.weight_variance * point.slope
+        shift = chi * shift + layer.weight_variance * point.curvature * variance / 2
+        variance = chi**2 * variance + layer.weight_variance**2 * point.spread * layer.inverse_width
         with_square, with_one = chi * with_square, chi * with_one
-    three = gamma * with_one + gamma**3 * X
-    return three, variance + 2 * gamma**2 * with_square + gamma**4 * V, shift + gamma**2 * metric
+    three = skip * with_one + skip**3 * X
+    return three, variance + 2 * skip**2 * with_square + skip**4 * V, shift + skip**2 * metric

@@ -17,6 +17,7 @@ from ..activations import Activation, get
 from ..base import check
 from ..base.arrays import Floats
 from ..base.errors import InvalidInput
+from ..base.renamed import renamed
 from ..base.session import counting_bar
 from ..base.statistics import mean_and_error
 from ..gaussian import slope_square
@@ -29,13 +30,14 @@ from .tilts import tilts
 from .wick import checked_covariance
 
 
+@renamed(vertex_errors="vertex_error", shift_errors="shift_error")
 @dataclass(frozen=True, eq=False)
 class InputsFlow:
     """What several inputs see, at the layers 1, ..., depth of a residual network, over unordered pairs of inputs.
 
     For neurons i != j, E[z_i;a z_i;b] = K_ab + metric_ab / n, n E[z_i;a z_i;b z_j;c] = X_(ab)c and
     n Cov(z_i;a z_i;b, z_j;c z_j;d) = V_(ab)(cd). With more than two inputs averages of four activations are sampled;
-    `vertex_errors` and `shift_errors` are the standard errors that this leaves, 0 if nothing was sampled.
+    `vertex_error` and `shift_error` are the standard errors that this leaves, 0 if nothing was sampled.
     """
 
     pairs: Pairs
@@ -43,8 +45,8 @@ class InputsFlow:
     skews: Float[Floats, "l q p"]
     vertices: Float[Floats, "l q q"]
     shifts: Float[Floats, "l q"]
-    vertex_errors: Float[Floats, "l q q"]
-    shift_errors: Float[Floats, "l q"]
+    vertex_error: Float[Floats, "l q q"]
+    shift_error: Float[Floats, "l q"]
 
     @property
     def three_point(self) -> Float[Floats, "l p p p"]:
@@ -68,11 +70,12 @@ def with_samples(pairs: Pairs, values: Float[Floats, "*l q q"]) -> Float[Floats,
     return pairs.matrix(rows)
 
 
+@renamed(gamma="skip")
 def residual_inputs_flow(
     activation: str | Activation,
     first_kernel: Any,
     depth: int,
-    gamma: float,
+    skip: float,
     block: BlockLayer | Sequence[BlockLayer],
     *,
     points: int | None = None,
@@ -106,7 +109,7 @@ def residual_inputs_flow(
         seed: of the first replica.
         progress: True or False for a progress bar, None for one on terminals only.
     """
-    s, gamma, layers = get(activation), check_gamma(gamma), block_layers(block)
+    s, skip, layers = get(activation), check_gamma(skip), block_layers(block)
     if not np.isfinite(slope_square(s, 1.0)):
         raise InvalidInput(f"activation {s.name!r} jumps: its kernels have no derivatives")
     replicas = check.integer("replicas", replicas, least=2)
@@ -114,7 +117,7 @@ def residual_inputs_flow(
     depth, pairs = check.integer("depth", depth, least=1), Pairs.within(len(K))
     points = enough_points(len(pairs)) if points is None else check.integer("points", points, least=2)
     check.memory("vertices of all layers", 8 * len(pairs) ** 2 * (2 * depth + 8 * replicas), "use fewer inputs")
-    kernels = all_kernels(s, K, depth, gamma, layers)
+    kernels = all_kernels(s, K, depth, skip, layers)
     sources = feature_covariances(s, kernels[:-1].reshape(-1, *K.shape), pairs, points, seeds)
     size = len(pairs)
     state = _State(np.zeros((size, len(K))), np.zeros((1, size, size)), np.zeros((1, size)))
@@ -122,11 +125,11 @@ def residual_inputs_flow(
     with counting_bar("flow", "blocks", progress) as report:
         for inside in kernels[:-1]:
             points_inside = [_Point(K, next(sources), *derivatives(s, K, pairs)) for K in inside]
-            state = _step(s, points_inside, layers, gamma, state)
+            state = _step(s, points_inside, layers, skip, state)
             found.append(state.summary())
             report(len(found) - 1, depth - 1)
-    X, V, V_errors, shifts, shift_errors = (np.stack(values) for values in zip(*found, strict=True))
-    return InputsFlow(pairs, kernels[:, 0], X, V, shifts, V_errors, shift_errors)
+    X, V, V_errors, shifts, shift_error = (np.stack(values) for values in zip(*found, strict=True))
+    return InputsFlow(pairs, kernels[:, 0], X, V, shifts, V_errors, shift_error)
 
 
 class _State(NamedTuple):
@@ -150,9 +153,9 @@ class _Point(NamedTuple):
     bends: Curvature
 
 
-def _step(s: Activation, inside: Sequence[_Point], layers: Sequence[BlockLayer], gamma: float, state: _State) -> _State:
+def _step(s: Activation, inside: Sequence[_Point], layers: Sequence[BlockLayer], skip: float, state: _State) -> _State:
     """From one layer of the stream to the next."""
-    here, pairs, (X, V, shift), W = inside[0], inside[0].slopes.pairs, state, layers[0].C_W
+    here, pairs, (X, V, shift), W = inside[0], inside[0].slopes.pairs, state, layers[0].weight_variance
     J, D = here.slopes, tilts(s, here.K, here.slopes.pairs)
     skew = D @ (J @ X).T  # D X^T J^T
     # n times the covariance of the metric that the first layer makes, with itself, with z_c z_d and z_c; and its shift.
@@ -161,14 +164,12 @@ def _step(s: Activation, inside: Sequence[_Point], layers: Sequence[BlockLayer],
     with_ones = W * (D @ here.K + J @ X)
     moved = W * (_moved(here, shift, V) + D.contracted(X))
     for point, layer in zip(inside[1:], layers[1:], strict=True):
-        W = layer.C_W
+        W = layer.weight_variance
         moved = W * _moved(point, moved, covariance)
         covariance = W**2 * (layer.inverse_width * point.source + point.slopes.carried(covariance))
         with_squares, with_ones = W * (point.slopes @ with_squares), W * (point.slopes @ with_ones)
     stream = with_squares + np.swapaxes(with_squares, -1, -2)
-    return _State(
-        gamma * with_ones + gamma**3 * X, covariance + gamma**2 * stream + gamma**4 * V, moved + gamma**2 * shift
-    )
+    return _State(skip * with_ones + skip**3 * X, covariance + skip**2 * stream + skip**4 * V, moved + skip**2 * shift)
 
 
 def _moved(point: _Point, shift: Float[Floats, "#r q"], covariance: Float[Floats, "#r q q"]) -> Float[Floats, "#r q"]:

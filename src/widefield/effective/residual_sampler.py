@@ -13,6 +13,7 @@ from ..activations import Activation, get
 from ..base import check
 from ..base.arrays import Floats
 from ..base.precision import double_precision
+from ..base.renamed import renamed
 from ..gaussian.roots import root
 from ..gaussian.sample_pairs import Pairs
 from .cumulants import Estimate
@@ -27,6 +28,7 @@ _NUMBERS = 1_000_000
 Estimates = Estimate[Floats]
 
 
+@renamed(networks="seeds")
 @dataclass(frozen=True)
 class ResidualSample:
     """Estimates at the layers 1, ..., depth.
@@ -37,21 +39,22 @@ class ResidualSample:
     """
 
     width: int
-    networks: int
+    seeds: int
     kernel: Estimates
     three_point: Estimates
     vertex: Estimates
 
 
+@renamed(gamma="skip", networks="seeds")
 def sample_residual(
     activation: str | Activation,
     first_kernel: Any,
     depth: int,
-    gamma: float,
+    skip: float,
     block: BlockLayer | Sequence[BlockLayer],
     *,
     width: int,
-    networks: int,
+    seeds: int,
     seed: int = 0,
     weights: bool = False,
 ) -> ResidualSample:
@@ -61,12 +64,12 @@ def sample_residual(
     sum_j W_ij s(z_j) + b_i are independent normals of covariance C_b + C_W mean s s: no weights are drawn, the law is
     exactly that of the network. `weights=True` draws them all the same, n times slower.
     """
-    s, layers, gamma = get(activation), block_layers(block), check_gamma(gamma)
+    s, layers, skip = get(activation), block_layers(block), check_gamma(skip)
     one = np.ndim(first_kernel) == 0
     K = checked_covariance([[check.number("first_kernel", first_kernel, above=0)]] if one else first_kernel)
-    n, total = check.integer("width", width, least=2), check.integer("networks", networks, least=2)
+    n, total = check.integer("width", width, least=2), check.integer("seeds", seeds, least=2)
     generator = np.random.default_rng(check.integer("seed", seed))
-    references, pairs = kernel_flow(s, K, depth, gamma, layers), Pairs.within(len(K))
+    references, pairs = kernel_flow(s, K, depth, skip, layers), Pairs.within(len(K))
     largest = max([n, *_sizes(layers, n)])
     size = max(1, int(_NUMBERS // (largest * (largest if weights else len(pairs)))))
     sums: list[Floats] = []
@@ -74,7 +77,7 @@ def sample_residual(
         z = generator.standard_normal((min(size, total - start), n, len(K))) @ root(K).T
         found = [_moments(z, references[0], pairs)]
         for reference in references[1:]:
-            z = _block(s, layers, z, generator, weights) + gamma * z
+            z = _block(s, layers, z, generator, weights) + skip * z
             found.append(_moments(z, reference, pairs))
         batch = [np.stack(values) for values in zip(*found, strict=True)]
         sums = [old + new for old, new in zip(sums, batch, strict=True)] if sums else batch
@@ -93,18 +96,18 @@ def _block(
     s: Activation, layers: tuple[BlockLayer, ...], z: Floats, generator: np.random.Generator, weights: bool
 ) -> Floats:
     """R(z), (networks, n, inputs)."""
-    networks, width, inputs = z.shape
+    seeds, width, inputs = z.shape
     for layer, neurons in zip(layers, [*_sizes(layers, width), width], strict=True):
         with double_precision():
             features = np.asarray(s(z))
         below = features.shape[1]
         if weights:
-            matrix = generator.standard_normal((networks, neurons, below))
-            biases = np.sqrt(layer.C_b) * generator.standard_normal((networks, neurons, 1))
-            z = np.sqrt(layer.C_W / below) * (matrix @ features) + biases
+            matrix = generator.standard_normal((seeds, neurons, below))
+            biases = np.sqrt(layer.bias_variance) * generator.standard_normal((seeds, neurons, 1))
+            z = np.sqrt(layer.weight_variance / below) * (matrix @ features) + biases
         else:
-            metric = layer.C_b + layer.C_W * np.swapaxes(features, 1, 2) @ features / below
-            z = generator.standard_normal((networks, neurons, inputs)) @ np.swapaxes(root(metric), 1, 2)
+            metric = layer.bias_variance + layer.weight_variance * np.swapaxes(features, 1, 2) @ features / below
+            z = generator.standard_normal((seeds, neurons, inputs)) @ np.swapaxes(root(metric), 1, 2)
     return z
 
 
@@ -119,10 +122,10 @@ def _moments(z: Float[Floats, "b n p"], reference: Float[Floats, "p p"], pairs: 
 
 
 def _estimates(
-    sums: list[Floats], references: Float[Floats, "l p p"], pairs: Pairs, n: int, networks: int
+    sums: list[Floats], references: Float[Floats, "l p p"], pairs: Pairs, n: int, seeds: int
 ) -> list[Estimates]:
     """The reference takes most of the noise out; what it differs from the mean by is subtracted here."""
-    (shift, shift_error), (three, three_error), (four, four_error) = (_mean_and_error(part, networks) for part in sums)
+    (shift, shift_error), (three, three_error), (four, four_error) = (_mean_and_error(part, seeds) for part in sums)
     four = four - n * shift[:, :, None] * shift[:, None, :]
     skews = [np.moveaxis(pairs.matrix(np.swapaxes(part, 1, 2)), 1, -1) for part in (three, three_error)]
     return [
@@ -132,6 +135,6 @@ def _estimates(
     ]
 
 
-def _mean_and_error(sums: Float[Floats, "l 2 *q"], networks: int) -> tuple[Floats, Floats]:
-    mean, square = sums[:, 0] / networks, sums[:, 1] / networks
-    return mean, np.sqrt(np.maximum(square - mean**2, 0.0) / (networks - 1))
+def _mean_and_error(sums: Float[Floats, "l 2 *q"], seeds: int) -> tuple[Floats, Floats]:
+    mean, square = sums[:, 0] / seeds, sums[:, 1] / seeds
+    return mean, np.sqrt(np.maximum(square - mean**2, 0.0) / (seeds - 1))

@@ -18,6 +18,7 @@ from ..activations import Activation
 from ..base import check
 from ..base.arrays import Floats
 from ..base.precision import double_precision
+from ..base.renamed import renamed
 from ..gaussian.roots import triangular_root
 from ..problem.network import MLP, widths_of
 
@@ -37,9 +38,10 @@ def _silent(done: int) -> None:
     pass
 
 
+@renamed(draws="seeds")
 def metrics(
-    network: MLP, x: ArrayLike, widths: int | Sequence[int], *, draws: int, seed: int, report: Report = _silent
-) -> Float[Floats, "draws l p p"]:
+    network: MLP, x: ArrayLike, widths: int | Sequence[int], *, seeds: int, seed: int, report: Report = _silent
+) -> Float[Floats, "seeds l p p"]:
     """Stochastic metrics Ghat^l of all layers l = 1 .. L+1 in random networks, exact at any width.
 
     Given the layer below, preactivations are N(0, Ghat^l), independent from neuron to neuron, with
@@ -50,14 +52,14 @@ def metrics(
     that of the outputs (times gamma).
     """
     inputs, sizes = check.inputs(x, None)[0], widths_of(network, widths)
-    draws, generator = check.integer("draws", draws, least=1), _generator(seed)
-    result = _room(draws, len(sizes) + 1, len(inputs))
+    seeds, generator = check.integer("seeds", seeds, least=1), _generator(seed)
+    result = _room(seeds, len(sizes) + 1, len(inputs))
     with double_precision():
         first, weights, biases = _constants(network, inputs)
         # Layers are drawn with as many neurons as the widest has; a neuron's share in the mean is 1/n_l or nothing.
         below = np.array(sizes, dtype=np.float64)[:, None]
         shares = jnp.asarray((np.arange(max(sizes)) < below) / below)
-        for start, stop, batch in _batches(draws, len(sizes) * max(sizes) * len(inputs)):
+        for start, stop, batch in _batches(seeds, len(sizes) * max(sizes) * len(inputs)):
             normals = generator.standard_normal((len(sizes), batch, len(inputs), max(sizes)))
             drawn = _climb(network.phi, normals, first, weights, biases, shares)
             result[start:stop] = np.asarray(drawn)[: stop - start]
@@ -90,7 +92,7 @@ def _climb(
 def preactivations(metric: Float[Floats, "b p p"], neurons: int, *, seed: int) -> Float[Floats, "b neurons p"]:
     """Draw z ~ N(0, metric) for so many neurons of every network."""
     shape = (*metric.shape[:2], check.integer("neurons", neurons, least=1))
-    check.memory("preactivations of all draws", 4 * 8 * math.prod(shape), "use fewer draws")
+    check.memory("preactivations of all networks", 4 * 8 * math.prod(shape), "use fewer seeds")
     normals = _generator(seed).standard_normal(shape)
     with double_precision():
         return np.asarray(_compiled(jnp.asarray(metric), normals)).swapaxes(1, 2)
@@ -124,16 +126,17 @@ def _products(features: Float[Array, "b p n"]) -> Float[Array, "b p p"]:
 class Networks(NamedTuple):
     """Random networks: metrics of the layers 1 .. L+1, as their activations give them, and outputs (times gamma)."""
 
-    metrics: Float[Floats, "draws l p p"]
-    outputs: Float[Floats, "draws neurons p"]
+    metrics: Float[Floats, "seeds l p p"]
+    outputs: Float[Floats, "seeds neurons p"]
 
 
+@renamed(draws="seeds")
 def networks(
     network: MLP,
     x: ArrayLike,
     widths: int | Sequence[int],
     *,
-    draws: int,
+    seeds: int,
     seed: int,
     neurons: int = 2,
     law: str = "normal",
@@ -145,16 +148,16 @@ def networks(
     (biases stay normal).
     """
     inputs, sizes = check.inputs(x, None)[0], widths_of(network, widths)
-    draws, neurons = check.integer("draws", draws, least=1), check.integer("neurons", neurons, least=1)
+    seeds, neurons = check.integer("seeds", seeds, least=1), check.integer("neurons", neurons, least=1)
     check.choice("law", law, LAWS)
     layout = (inputs.shape[1], *sizes, neurons)
     count = sum(below * above for below, above in pairwise(layout))
-    check.memory("outputs of all draws", 8 * draws * neurons * len(inputs), "use fewer draws")
-    generator, metrics = _generator(seed), _room(draws, len(sizes) + 1, len(inputs))
-    outputs = np.empty((draws, neurons, len(inputs)))
+    check.memory("outputs of all networks", 8 * seeds * neurons * len(inputs), "use fewer seeds")
+    generator, metrics = _generator(seed), _room(seeds, len(sizes) + 1, len(inputs))
+    outputs = np.empty((seeds, neurons, len(inputs)))
     with double_precision():
         scales = tuple(zip(network.weight_scales, network.bias_scales, strict=True))
-        for start, stop, batch in _batches(draws, count):
+        for start, stop, batch in _batches(seeds, count):
             entries = _entries(generator, law, (batch, count))
             shifts = generator.standard_normal((batch, sum(layout[1:])))
             drawn = _forward(network.phi, layout, scales, entries, shifts, jnp.asarray(inputs))
@@ -163,18 +166,19 @@ def networks(
     return Networks(metrics, outputs)
 
 
+@renamed(draws="seeds")
 def outputs(
     network: MLP,
     x: ArrayLike,
     widths: int | Sequence[int],
     *,
-    draws: int,
+    seeds: int,
     seed: int,
     neurons: int = 2,
     law: str = "normal",
-) -> Float[Floats, "draws neurons p"]:
+) -> Float[Floats, "seeds neurons p"]:
     """The outputs of `networks`."""
-    return networks(network, x, widths, draws=draws, seed=seed, neurons=neurons, law=law).outputs
+    return networks(network, x, widths, seeds=seeds, seed=seed, neurons=neurons, law=law).outputs
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
@@ -207,16 +211,16 @@ def _generator(seed: int) -> np.random.Generator:
     return np.random.Generator(np.random.SFC64(check.integer("seed", seed)))
 
 
-def _room(draws: int, layers: int, samples: int) -> Float[Floats, "draws l p p"]:
-    check.memory("metrics of all draws", 8 * draws * layers * samples**2, "use fewer draws")
-    return np.empty((draws, layers, samples, samples))
+def _room(seeds: int, layers: int, samples: int) -> Float[Floats, "seeds l p p"]:
+    check.memory("metrics of all networks", 8 * seeds * layers * samples**2, "use fewer seeds")
+    return np.empty((seeds, layers, samples, samples))
 
 
-def _batches(draws: int, numbers: int) -> Iterator[tuple[int, int, int]]:
+def _batches(seeds: int, numbers: int) -> Iterator[tuple[int, int, int]]:
     """Start, stop and size of batches, for so many random numbers in every network. The last one may stop early."""
-    batch = min(draws, max(1, _AT_ONCE // numbers))
-    for start in range(0, draws, batch):
-        yield start, min(start + batch, draws), batch
+    batch = min(seeds, max(1, _AT_ONCE // numbers))
+    for start in range(0, seeds, batch):
+        yield start, min(start + batch, seeds), batch
 
 
 def _constants(network: MLP, x: Float[Floats, "p d"]) -> tuple[Array, Array, Array]:

@@ -90,7 +90,7 @@ class ScaleInvariant:
         """Read the two slopes off the function."""
         found = criticality(activation)
         if found.universality_class != "scale-invariant":
-            raise InvalidInput(f"{found.activation.name} is not scale-invariant: {found.explanation}")
+            raise InvalidInput(f"{found.activation.name} is not scale-invariant: {found.verdict}")
         with double_precision():
             plus, minus = (float(found.activation(np.float64(side))) for side in (1.0, -1.0))
         return cls(plus, -minus)

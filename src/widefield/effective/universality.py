@@ -27,7 +27,7 @@ def critical_point(activation: str | Activation) -> CriticalPoint:
     """
     found = criticality(activation)
     if found.best is None:
-        raise NotCritical(found.explanation)
+        raise NotCritical(found.verdict)
     return found.best
 
 
@@ -35,7 +35,7 @@ def criticality(activation: str | Activation) -> Criticality:
     """Find every solution of chi_par(K*) = chi_perp(K*) = 1, PDLT eqs. (5.71)-(5.73), and classify.
 
     The search is for Rcrit(K) = chi_perp / chi_par = 1, i.e. <s'^2> = g'(K), crossed or touched, at K -> 0 and over
-    the range that `explanation` states, 1e-6 to 1e6 or more where averages are accurate; then C_W = 1 / <s'^2> and
+    the range that `verdict` states, 1e-6 to 1e6 or more where averages are accurate; then C_W = 1 / <s'^2> and
     C_b = K* - <s^2> / <s'^2>, which must not be negative. The class is computed, not looked up.
     """
     found = get(activation)
@@ -80,7 +80,7 @@ def _criticality(activation: Activation) -> Criticality:
     points = tuple(point for point in everything if isinstance(point, CriticalPoint))
     rejected = tuple(point for point in everything if isinstance(point, Rejected))
     usable = [point.universality_class for point in points if point.usable]
-    words = critical_words.explanation(activation.name, points, rejected, table)
+    words = critical_words.verdict(activation.name, points, rejected, table)
     return Criticality(activation, usable[0] if usable else "none", points, rejected, words, table.everywhere)
 
 

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from ..base import check
 from ..base.arrays import Floats
 from ..base.errors import InvalidInput
+from ..base.renamed import former
 from ..base.result import Result
 from ..base.session import counting_bar
 from ..base.statistics import mean_and_error
@@ -59,8 +60,8 @@ class Flow(
         kernels: Float[Floats, "l p p"],
         covariances: Float[Floats, "l q q"],
         shifts: Float[Floats, "l q"],
-        covariance_errors: Float[Floats, "l q q"],
-        shift_errors: Float[Floats, "l q"],
+        covariance_error: Float[Floats, "l q q"],
+        shift_error: Float[Floats, "l q"],
     ) -> Flow:
         """Give names to arrays; rows are layers."""
         square, pair = ("layer", "sample", "sample_"), ("layer", "pair", "pair_")
@@ -71,9 +72,9 @@ class Flow(
             "kernel": (square, kernels),
             "metric": (square, kernels + pairs.matrix(shifts)),
             "nlo_metric": (square, below * pairs.matrix(shifts)),
-            "nlo_metric_error": (square, below * pairs.matrix(shift_errors)),
+            "nlo_metric_error": (square, below * pairs.matrix(shift_error)),
             "vertex": (pair, below * covariances),
-            "vertex_error": (pair, below * covariance_errors),
+            "vertex_error": (pair, below * covariance_error),
         }
         places = np.arange(1, len(kernels) + 1)
         coords = {"layer": places, "pair": labels, "pair_": labels, "width_below": ("layer", below[:, 0, 0])}
@@ -105,12 +106,12 @@ class Flow(
         return self.pairs.of(self._per_width("nlo_metric"))
 
     @cached_property
-    def covariance_errors(self) -> Float[Floats, "l q q"]:
+    def covariance_error(self) -> Float[Floats, "l q q"]:
         """Standard errors of `covariances`."""
         return self._per_width("vertex_error")
 
     @cached_property
-    def shift_errors(self) -> Float[Floats, "l q"]:
+    def shift_error(self) -> Float[Floats, "l q"]:
         """Standard errors of `shifts`."""
         return self.pairs.of(self._per_width("nlo_metric_error"))
 
@@ -118,15 +119,20 @@ class Flow(
         return np.asarray(self.data[name].values / self.data["width_below"].values[:, None, None])
 
     @property
-    def layers(self) -> int:
+    def depth(self) -> int:
         """Number of layers of preactivations, outputs included."""
         return len(self.kernels)
 
     @property
-    def accuracy(self) -> float:
+    def relative_error(self) -> float:
         """Largest over layers of the rms error of the covariance relative to its rms."""
-        errors, sizes = (np.sqrt(np.mean(part**2, axis=(1, 2))) for part in (self.covariance_errors, self.covariances))
+        errors, sizes = (np.sqrt(np.mean(part**2, axis=(1, 2))) for part in (self.covariance_error, self.covariances))
         return float(np.max(errors / np.where(sizes > 0, sizes, 1.0)))
+
+    covariance_errors = former("Flow", "covariance_errors", "covariance_error")
+    shift_errors = former("Flow", "shift_errors", "shift_error")
+    layers = former("Flow", "layers", "depth")
+    accuracy = former("Flow", "accuracy", "relative_error")
 
     def kernel(self, layer: int) -> Float[Floats, "p p"]:
         """K^l, the metric at infinite width."""
@@ -183,7 +189,7 @@ class Flow(
             f"width {self.widths[0]}" if len(set(self.widths)) == 1 else f"widths {', '.join(map(str, self.widths))}"
         )
         samples = self.data.sizes["sample"]
-        return f"{self.network.activation}, {self.layers} layers, {sizes}, {samples} input{'s' if samples > 1 else ''}"
+        return f"{self.network.activation}, {self.depth} layers, {sizes}, {samples} input{'s' if samples > 1 else ''}"
 
     def table(self) -> Any:
         """Means over inputs, at some layers: kernel, what finite width adds, and the scatter of networks."""
@@ -195,7 +201,7 @@ class Flow(
         kernel = np.mean(self.pairs.of(self.kernels)[:, equal], axis=1)
         shift = np.mean(self.shifts[:, equal], axis=1)
         scatter = np.sqrt(np.mean(self.covariances[:, equal, equal], axis=1))
-        for row in tables.rows(self.layers, 11):
+        for row in tables.rows(self.depth, 11):
             relative = (f"{part[row] / kernel[row]:.2%}" for part in (shift, scatter))
             made.add_row(str(row + 1), f"{kernel[row]:.4g}", *relative)
         return made
@@ -212,7 +218,7 @@ class Flow(
         return self.data.rename({"sample_": "other_sample", "pair_": "other_pair"})
 
     def _row(self, layer: int) -> int:
-        return check.integer("layer", layer, least=1, most=self.layers) - 1
+        return check.integer("layer", layer, least=1, most=self.depth) - 1
 
     def _below(self, layer: int) -> int:
         """n_{l-1}; 1 in the first layer, where it multiplies zeros."""
@@ -271,7 +277,7 @@ def flow(
     variances, biases = point.weight_variances, [scale**2 for scale in network.bias_scales]
     last = variances[-1] * point.feature_kernel[-1] + biases[-1]
     covariances, errors = np.zeros((2, layers, size, size))
-    shifts, shift_errors = np.zeros((2, layers, size))
+    shifts, shift_error = np.zeros((2, layers, size))
     sources = feature_covariances(point.activation, point.preactivation, pairs, points, range(seed, seed + replicas))
     covariance: Floats = np.zeros((1, size, size))
     shift: Floats = np.zeros((1, size))
@@ -280,10 +286,10 @@ def flow(
             below = derivatives(network.phi, K, pairs) if layer else None  # the first layer does not fluctuate
             covariance, shift = _step(below, source / sizes[layer], covariance, shift, variances[layer + 1])
             covariances[layer + 1], errors[layer + 1] = mean_and_error(covariance, alone=0.0)
-            shifts[layer + 1], shift_errors[layer + 1] = mean_and_error(shift, alone=0.0)
+            shifts[layer + 1], shift_error[layer + 1] = mean_and_error(shift, alone=0.0)
             report(layer + 1, layers - 1)
     kernels = np.concatenate([point.preactivation, last[None]])
-    return Flow.of(network, sizes, kernels, covariances, shifts, errors, shift_errors)
+    return Flow.of(network, sizes, kernels, covariances, shifts, errors, shift_error)
 
 
 def _step(

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..base import check
 from ..base.arrays import Floats
 from ..base.errors import Diverged, NotAccurate
+from ..base.renamed import renamed
 from ..base.session import Report, progress_bar
 from ..problem.schedules import Schedule, elapsed, rates_of
 from .equations import Equations, equations
@@ -32,10 +33,11 @@ _SHARE = 0.25
 """Of the free memory that many problems may take together."""
 
 
+@renamed(rate="learning_rate")
 def solve(
     network: LinearNetwork,
     task: LinearTask,
-    rate: float | Schedule | ArrayLike,
+    learning_rate: float | Schedule | ArrayLike,
     steps: int,
     *,
     keep: bool = False,
@@ -52,7 +54,7 @@ def solve(
     Args:
         network: depth, width, richness, skip connections.
         task: data and noise.
-        rate: learning rate eta, a schedule, or one number for each step; the raw rate is N eta gamma_0^2 times half the
+        learning_rate: eta, a schedule, or one number for each step; the raw rate is N eta gamma_0^2 times half the
             gradient of the mean squared error.
         steps: number of steps; losses are those at steps 0 .. steps.
         keep: whether all two-time functions are kept.
@@ -61,7 +63,7 @@ def solve(
         progress: True or False for a progress bar, None for one on terminals only, or a function
             `report(steps done, steps in all, loss)`.
     """
-    rates = rates_of(rate, steps, "rate")
+    rates = rates_of(learning_rate, steps)
     with progress_bar("proportional limit", False if callable(progress) else progress) as bar:
         report = progress if callable(progress) else bar
         found = _solved([network], [task], rates[None], check.integer("layer_steps", layer_steps, least=2), report)
@@ -69,14 +71,14 @@ def solve(
     values = {name: part[0] for name, part in found.values.items()}
     errors = {name: part[0] for name, part in found.errors.items()}
     step = int(found.diverged[0])
-    data = dataset(time, np.arange(len(time)), values, errors, float(found.noise[0]), -1 if step == len(time) else step)
+    data = dataset(time, np.arange(len(time)), values, errors, task, -1 if step == len(time) else step)
     if check.flag("keep", keep):
         data = data.assign(_two_time(found.curves, len(time)))
     answer = Dynamics(data, network, task)
     _warn_of_rounding(found.curves)
     if throw and answer.diverged is not None:
         raise Diverged(
-            f"{answer.message} (rate = {rates.max():g}); a smaller rate nearly always helps, and "
+            f"{answer.message} (learning_rate = {rates.max():g}); a smaller one nearly always helps, and "
             "`largest_stable_rate` finds it",
             answer,
         )
@@ -91,14 +93,15 @@ class Losses:
     train: Float[Floats, "b t"]
 
 
+@renamed(rates="learning_rates")
 def solve_many(
     networks: Sequence[LinearNetwork],
     tasks: Sequence[LinearTask],
-    rates: Float[Floats, "b t"],
+    learning_rates: Float[Floats, "b t"],
     report: Report = lambda done, total, loss: None,
 ) -> Losses:
     """Problems of one form (depth, skip connections, centring, kind of training, spectrum), as many at once as fit."""
-    together = equations(networks[:1], tasks[:1], rates[:1], 32)
+    together = equations(networks[:1], tasks[:1], learning_rates[:1], 32)
     count = max(1, int(_SHARE * psutil.virtual_memory().available / (8 * together.numbers())))
     starts = range(0, len(networks), count)
     pieces = []
@@ -108,7 +111,7 @@ def solve_many(
         def tell(done: int, steps: int, loss: float, index: int = index) -> None:
             report(index * steps + done, len(starts) * steps, loss)
 
-        pieces.append(_solved(networks[part], tasks[part], rates[part], 8, tell).values)
+        pieces.append(_solved(networks[part], tasks[part], learning_rates[part], 8, tell).values)
     test, train = (np.concatenate([piece[name] for piece in pieces]) for name in ("test_loss", "train_loss"))
     return Losses(test, train)
 
@@ -119,7 +122,6 @@ class _Solved:
 
     values: dict[str, Floats]
     errors: dict[str, Floats]
-    noise: Floats
     diverged: NDArray[np.int64]
     curves: Curves
 
@@ -144,10 +146,10 @@ def _solved(
         last = sweep(together, tell)  # of earlier grids only the losses are kept
         found.append(_losses(last))
     if len(found) == 1:
-        return _Solved(found[0], {}, last.noise, last.diverged, last)
+        return _Solved(found[0], {}, last.diverged, last)
     limits = {name: heun_limit([losses[name] for losses in found]) for name in NAMES}
     values, errors = ({name: pair[k] for name, pair in limits.items()} for k in (0, 1))
-    return _Solved(values, errors, last.noise, last.diverged, last)
+    return _Solved(values, errors, last.diverged, last)
 
 
 def _losses(curves: Curves) -> dict[str, Floats]:

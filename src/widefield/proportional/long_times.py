@@ -14,6 +14,7 @@ import numpy as np
 from ..base import check
 from ..base.arrays import Floats
 from ..base.errors import Diverged, InvalidInput, NotAccurate
+from ..base.renamed import renamed
 from ..base.session import Report, progress_bar
 from .dynamics import NAMES, solve
 from .extrapolation import best_polynomial
@@ -31,48 +32,52 @@ _FEW = 9
 """All steps are taken at once if every interval has fewer: extrapolation would cost more."""
 
 
+@renamed(rate="learning_rate", times="records")
 def solve_long(
     network: LinearNetwork,
     task: LinearTask,
-    rate: float,
+    learning_rate: float,
     steps: int,
     *,
     tolerance: float = 1e-6,
-    times: int = 25,
+    records: int = 25,
     progress: bool | Report | None = None,
 ) -> Dynamics:
-    """Losses of many steps at `times` + 1 equally spaced times, extrapolated from fewer and larger steps.
+    """Losses of many steps at `records` + 1 equally spaced times, extrapolated from fewer and larger steps.
 
-    Solutions with times x 1, 2, 3, 4, 6, .. steps are extrapolated to the learning rate until the estimated error is
+    Solutions with records x 1, 2, 3, 4, 6, .. steps are extrapolated to the learning rate until the estimated error is
     less than `tolerance` times the largest loss; it is returned as `<name>_error`. Rates at which coarse solutions
     diverge are left out. All steps are taken if they are few, or if the next coarse solution has two thirds of them.
 
     Args:
         network, task: see `solve`.
-        rate: one learning rate for all steps.
-        steps: how many of them; with `rate` this gives the training time rate * steps.
+        learning_rate: one for all steps.
+        steps: how many of them; with `learning_rate` this gives the training time learning_rate * steps.
         tolerance: relative to the largest loss.
-        times: number of intervals at whose ends losses are given.
+        records: number of intervals at whose ends losses are given.
         progress: of every solution; None shows it on terminals only, a function is called as in `solve`.
     """
     count = check.integer("steps", steps, least=1)
-    eta = check.number("rate", rate, above=0.0)
-    return _extrapolated(network, task, eta * count, eta, tolerance, times, progress)
+    eta = check.number("learning_rate", learning_rate, above=0.0)
+    return _extrapolated(network, task, eta * count, eta, tolerance, records, progress)
 
 
+@renamed(time="t_end", times="records")
 def gradient_flow(
     network: LinearNetwork,
     task: LinearTask,
-    time: float,
+    t_end: float,
     *,
     tolerance: float = 1e-6,
-    times: int = 25,
+    records: int = 25,
     progress: bool | Report | None = None,
 ) -> Dynamics:
-    """Losses of gradient flow up to a training time: the limit of `solve_long` with eta -> 0."""
+    """Losses of gradient flow up to the training time `t_end`: the limit of `solve_long` with eta -> 0."""
     if task.online:
-        raise InvalidInput("batch: with fresh samples in every step the limit of small steps is that of the population")
-    return _extrapolated(network, task, check.number("time", time, above=0.0), 0.0, tolerance, times, progress)
+        raise InvalidInput(
+            "batch_size: with fresh samples in every step the limit of small steps is that of the population"
+        )
+    return _extrapolated(network, task, check.number("t_end", t_end, above=0.0), 0.0, tolerance, records, progress)
 
 
 def _extrapolated(
@@ -81,10 +86,10 @@ def _extrapolated(
     time: float,
     eta: float,
     tolerance: float,
-    times: int,
+    records: int,
     progress: bool | Report | None,
 ) -> Dynamics:
-    intervals = check.integer("times", times, least=1)
+    intervals = check.integer("records", records, least=1)
     accuracy = check.number("tolerance", tolerance, above=0.0)
     coarse: list[_Coarse] = []
     with progress_bar("proportional limit", False if callable(progress) else progress) as bar:
@@ -106,8 +111,8 @@ def _extrapolated(
                 return _answer(network, task, time, eta, values, errors + coarse[-1].errors)
     if len(coarse) < 2:
         raise InvalidInput(
-            f"time = {time:g}: even {_MOST} steps diverge (rate = {time / _MOST:.3g}); the problem is too stiff, "
-            "use a shorter time"
+            f"time = {time:g}: even {_MOST} steps diverge (learning_rate = {time / _MOST:.3g}); the problem is too "
+            "stiff, use a shorter time"
         )
     values, errors = _limit(coarse, eta)
     doubt = f"losses at small steps are known to {float(errors[_COMPARED[0]].max()):.1e} only"
@@ -153,10 +158,9 @@ def _answer(
     network: LinearNetwork, task: LinearTask, time: float, eta: float, values: Floats, errors: Floats
 ) -> Dynamics:
     times = np.linspace(0.0, time, values.shape[1])
-    outputs = task.gram.shape[1]
     step = times / eta if eta else np.full(len(times), np.inf)
     losses, unsure = (dict(zip(NAMES, part, strict=True)) for part in (values, errors))
-    return Dynamics(dataset(times, step, losses, unsure, outputs * task.noise**2, -1), network, task)
+    return Dynamics(dataset(times, step, losses, unsure, task, -1), network, task)
 
 
 def _exact(

@@ -11,9 +11,10 @@ import numpy as np
 from ..base.arrays import Floats
 from ..base.drawing import COLOURS, style
 from ..base.errors import InvalidInput
+from ..base.renamed import former_names
 from ..base.tables import number
 from .drawing import FLOOR, key, legend, positive
-from .plots_transfer import _plain_ticks, transfer_figure, transfer_plot
+from .plots_transfer import _plain_ticks, sweep_summary, transfer
 from .result import Dynamics
 from .setting import LinearNetwork, LinearTask
 
@@ -21,7 +22,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["loss_plot", "split_plot", "summary_plot", "transfer_figure", "transfer_plot"]
+__all__ = ["losses", "split", "summary", "sweep_summary", "transfer"]
+
+__getattr__ = former_names(
+    __name__,
+    loss_plot="losses",
+    split_plot="split",
+    summary_plot="summary",
+    transfer_plot="transfer",
+    transfer_figure="sweep_summary",
+)
 
 
 PARTS = {
@@ -42,7 +52,7 @@ _MARKS = 12
 """Most points of simulated networks on a curve."""
 
 
-def loss_plot(
+def losses(
     *dynamics: Dynamics,
     simulated: Dynamics | Sequence[Dynamics] | None = None,
     labels: Sequence[str] | None = None,
@@ -57,7 +67,7 @@ def loss_plot(
         axes: to draw into.
     """
     if not dynamics:
-        raise InvalidInput("loss_plot needs at least one answer")
+        raise InvalidInput("losses needs at least one answer")
     runs = [] if simulated is None else [simulated] if isinstance(simulated, Dynamics) else list(simulated)
     names = list(labels) if labels is not None else _labels(dynamics)
     if len(names) != len(dynamics) or len(runs) > len(dynamics):
@@ -65,7 +75,7 @@ def loss_plot(
     if any("test_loss_error" not in run.data for run in runs):
         raise InvalidInput("simulated has no errors: take answers of `simulate`")
     axes = _wide(axes)
-    handles = [_losses(axes, one, _colour(k), names[k]) for k, one in enumerate(dynamics)]
+    handles = [_curves(axes, one, _colour(k), names[k]) for k, one in enumerate(dynamics)]
     for k, run in enumerate(runs):
         _points(axes, run, _colour(k))
     _floor(axes, [one.test_loss for one in dynamics] + [one.train_loss for one in dynamics])
@@ -76,7 +86,7 @@ def loss_plot(
     return axes
 
 
-def split_plot(dynamics: Dynamics, axes: Axes | None = None) -> Axes:
+def split(dynamics: Dynamics, axes: Axes | None = None) -> Axes:
     """The test loss and the parts that it is the sum of, BP25 eq. (13); parts that are zero are left out."""
     if not dynamics.splits:
         raise InvalidInput("simulated networks do not split the loss: take an answer of `solve`")
@@ -95,17 +105,17 @@ def split_plot(dynamics: Dynamics, axes: Axes | None = None) -> Axes:
     return axes
 
 
-def summary_plot(dynamics: Dynamics, simulated: Dynamics | None = None) -> Figure:
+def summary(dynamics: Dynamics, simulated: Dynamics | None = None) -> Figure:
     """Losses, beside them the parts of the test loss, which real networks do not tell."""
     if not dynamics.splits:
-        axes = loss_plot(dynamics)
+        axes = losses(dynamics)
         return cast("Figure", axes.figure)
     import matplotlib.pyplot as plt
 
     with style():
         figure, (left, right) = plt.subplots(1, 2, figsize=(10.2, 3.1), layout="constrained")
-        loss_plot(dynamics, simulated=simulated, axes=left)
-        split_plot(dynamics, right)
+        losses(dynamics, simulated=simulated, axes=left)
+        split(dynamics, right)
     return figure
 
 
@@ -128,7 +138,7 @@ def _same(dynamics: Dynamics) -> bool:
     return math.isinf(dynamics.task.samples)
 
 
-def _losses(axes: Axes, dynamics: Dynamics, colour: str, label: str) -> Any:
+def _curves(axes: Axes, dynamics: Dynamics, colour: str, label: str) -> Any:
     time = dynamics.data["time"].values
     (line,) = axes.plot(time, positive(dynamics.test_loss), color=colour, label=label)
     if not _same(dynamics):
@@ -195,6 +205,6 @@ def _network_words(network: LinearNetwork) -> dict[str, str]:
 def _task_words(task: LinearTask) -> dict[str, str]:
     return {
         "samples": rf"$\alpha$ = {number(task.samples)}",
-        "batch": rf"$\alpha_B$ = {number(task.batch)}",
+        "batch": rf"$\alpha_B$ = {number(task.batch_size)}",
         "noise": rf"$\sigma$ = {task.noise:g}",
     }

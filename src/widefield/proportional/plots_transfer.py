@@ -23,7 +23,7 @@ _TITLE = 100
 """Letters that fit above two panels."""
 
 
-def transfer_plot(
+def transfer(
     sweep: RateSweep, simulated: RateSweep | None = None, axes: tuple[Axes, Axes] | None = None
 ) -> tuple[Axes, Axes]:
     """Loss over learning rates, and the best and largest working rates over widths or depths; the title is the verdict.
@@ -53,10 +53,10 @@ def transfer_plot(
     return left, right
 
 
-def transfer_figure(sweep: RateSweep, simulated: RateSweep | None = None) -> Figure:
-    """`transfer_plot` in a figure of its own."""
+def sweep_summary(sweep: RateSweep, simulated: RateSweep | None = None) -> Figure:
+    """`transfer` in a figure of its own."""
     figure, axes = pair()
-    transfer_plot(sweep, simulated, axes)
+    transfer(sweep, simulated, axes)
     return figure
 
 
@@ -87,7 +87,7 @@ def _rate_curves(axes: Axes, sweep: RateSweep, colours: Sequence[Any]) -> list[A
     star: Any = {"markersize": 9, "mec": "k", "mew": 0.4, "zorder": 4, "clip_on": False}
     handles = []
     for row, best, value, colour in zip(losses, sweep.optimal, sweep.values, colours, strict=True):
-        handles += axes.plot(sweep.rates, positive(row), color=colour, label=number(value))
+        handles += axes.plot(sweep.learning_rates, positive(row), color=colour, label=number(value))
         if np.isfinite(row).any():
             axes.plot(best, max(float(np.nanmin(row)), 0.4 * lowest), "*", color=colour, **star)
     axes.set(xscale="log", yscale="log", xlabel=r"learning rate $\eta$", ylabel="test loss after training")
@@ -105,7 +105,15 @@ def _rate_points(axes: Axes, sweep: RateSweep, simulated: RateSweep, colours: Se
             raise InvalidInput(f"simulated has {sweep.over} = {value:g}, which the sweep has not")
         bars = np.stack([np.minimum(2 * error, row * (1 - 1e-3)), 2 * error])
         axes.errorbar(
-            simulated.rates, row, bars, fmt="o", color=colours[place[0]], markersize=3.5, linewidth=1, mec="k", mew=0.3
+            simulated.learning_rates,
+            row,
+            bars,
+            fmt="o",
+            color=colours[place[0]],
+            markersize=3.5,
+            linewidth=1,
+            mec="k",
+            mew=0.3,
         )
 
 

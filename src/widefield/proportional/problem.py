@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..base.session import Session
 
 _ABSENT = {
-    "batch_size": "fresh samples in every step are `batch` of the task, in units of the dimension",
+    "batch_size": "fresh samples in every step are `batch_size` of the task, in units of the dimension",
     "momentum": "the proportional limit has none",
     "weight_decay": "the proportional limit has none",
     "temperature": "the proportional limit has no noise on weights",
@@ -128,7 +128,7 @@ class ProportionalLimit(LinearTheory, kind="proportional-limit"):
         if isinstance(optimiser, GradientFlow):
             small = 1e-6 if self.tolerance is None else self.tolerance
             return gradient_flow(
-                network, task, optimiser.t_end, tolerance=small, times=optimiser.steps, progress=session.report
+                network, task, optimiser.t_end, tolerance=small, records=optimiser.steps, progress=session.report
             )
         return self._long(problem, session)
 
@@ -144,7 +144,7 @@ class ProportionalLimit(LinearTheory, kind="proportional-limit"):
                 float(rates[0]),
                 len(rates),
                 tolerance=tolerance,
-                times=self.records,
+                records=self.records,
                 progress=session.report,
             )
         except Diverged as error:
@@ -182,7 +182,7 @@ class ProportionalNetworks(LinearTheory, kind="proportional-networks"):
         if isinstance(problem.optimiser, GradientFlow):
             raise InvalidInput("optimiser = 'gradient-flow': networks take steps; use SGD with a small learning rate")
         rates = problem.optimiser.rates()
-        sizes = {"dimension": self.dimension, "networks": self.seeds, "seed": self.seed}
+        sizes = {"dimension": self.dimension, "seeds": self.seeds, "seed": self.seed}
         try:
             return simulate(problem.network, problem.task, rates, len(rates), progress=session.report, **sizes)
         except Interrupted as error:

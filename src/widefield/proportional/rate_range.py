@@ -9,6 +9,7 @@ import numpy as np
 
 from ..base import check
 from ..base.arrays import Floats
+from .rate_sweep import with_axes_by_name
 from .setting import LinearNetwork, LinearTask
 from .transfer import lr_sweep
 
@@ -17,13 +18,14 @@ _COARSE, _FINE = 6, 16
 """Rates for every factor of ten."""
 
 
+@with_axes_by_name
 def suggested_rates(
     network: LinearNetwork,
     task: LinearTask,
     steps: int,
     *,
-    widths: Sequence[float] | None = None,
-    depths: Sequence[float] | None = None,
+    over: str = "width",
+    values: Sequence[float] = (),
     count: int | None = None,
     progress: bool | None = None,
 ) -> Floats:
@@ -35,7 +37,7 @@ def suggested_rates(
     if count is not None:
         check.integer("count", count, least=3)
     grid = _spaced(*_WIDEST, _COARSE)
-    coarse = lr_sweep(network, task, grid, steps, widths=widths, depths=depths, progress=progress)
+    coarse = lr_sweep(network, task, grid, steps, over=over, values=values, progress=progress)
     works = np.isfinite(coarse.largest)
     low, high = _WIDEST
     if works.any():

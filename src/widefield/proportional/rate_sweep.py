@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
 from ..base.arrays import Floats
+from ..base.errors import InvalidInput
+from ..base.renamed import former, warn
 from ..base.result import Result
 from .setting import LinearNetwork, LinearTask
+
+AXES = ("width", "depth")
+"""What a sweep can go over."""
 
 TRANSFERS = 2.0
 """Optimal rates that stay within this factor transfer."""
 
 SETTLES, SETTLED = 1.25, 1.4
 """Optimal rates that move by less than this per doubling at the large end, or less than that to infinity, settle."""
+
+Asked = TypeVar("Asked", bound=Callable[..., Any])
 
 _ZERO = 1e-14
 """Losses below this fraction of the first one are rounding errors."""
@@ -29,7 +38,7 @@ class RateSweep(
     Result,
     kind="learning-rate sweep",
     asked={"networks": [LinearNetwork], "task": LinearTask},
-    figure="widefield.proportional.plots:transfer_figure",
+    figure="widefield.proportional.plots:sweep_summary",
 ):
     """Test losses at the end of training over learning rates, for several networks.
 
@@ -48,11 +57,12 @@ class RateSweep(
     @property
     def heading(self) -> str:
         """What was asked, in a line."""
-        return f"{self.kind} over {self.over}: {len(self.rates)} rates from {self.rates[0]:.4g} to {self.rates[-1]:.4g}"
+        count, (low, high) = len(self.learning_rates), self.learning_rates[[0, -1]]
+        return f"{self.kind} over {self.over}: {count} rates from {low:.4g} to {high:.4g}"
 
     @property
-    def rates(self) -> Float[Floats, " r"]:
-        """The learning rates."""
+    def learning_rates(self) -> Float[Floats, " r"]:
+        """In increasing order."""
         return np.asarray(self.data["rate"].values)
 
     @property
@@ -67,7 +77,9 @@ class RateSweep(
         Of losses that are zero but for rounding, the middle.
         """
         start = self.data["initial_loss"].values
-        return np.array([_minimum(self.rates, row, s) for row, s in zip(self.data["loss"].values, start, strict=True)])
+        return np.array(
+            [_minimum(self.learning_rates, row, s) for row, s in zip(self.data["loss"].values, start, strict=True)]
+        )
 
     @property
     def largest(self) -> Float[Floats, " n"]:
@@ -75,13 +87,13 @@ class RateSweep(
         start = self.data["initial_loss"].values[:, None]
         losses = self.data["loss"].values
         ends = [last_success(row, row < limit) for row, limit in zip(losses, start, strict=True)]
-        return np.array([self.rates[end] if end >= 0 else np.nan for end in ends])
+        return np.array([self.learning_rates[end] if end >= 0 else np.nan for end in ends])
 
     @property
     def at_edge(self) -> NDArray[np.bool_]:
         """Whether the best rate is the first or last one: then it is not known."""
         best = [_best(row) for row in self.data["loss"].values]
-        return np.isin(best, (0, len(self.rates) - 1))
+        return np.isin(best, (0, len(self.learning_rates) - 1))
 
     @property
     def spread(self) -> float:
@@ -102,7 +114,8 @@ class RateSweep(
         """Whether the optimal rate transfers, in words."""
         ends = f"{self.over} {self.values[0]:g} to {self.values[-1]:g}"
         if self.at_edge.any():
-            return f"cannot tell: some optimal rates lie beyond those searched, {self.rates[0]:g} to {self.rates[-1]:g}"
+            low, high = self.learning_rates[[0, -1]]
+            return f"cannot tell: some optimal rates lie beyond those searched, {low:g} to {high:g}"
         moved = f"the optimal rate spreads by a factor {self.spread:.2f} from {ends}"
         if self.spread < TRANSFERS:
             return f"it transfers: {moved}"
@@ -111,6 +124,8 @@ class RateSweep(
         if self.drift < (SETTLED if endless else SETTLES):
             return f"it settles: {moved}, but by {rest}"
         return f"it does not transfer: {moved}, still by {rest}"
+
+    rates = former("RateSweep", "rates", "learning_rates")
 
     def table(self) -> Any:
         """Best and largest working rates, and the loss that the best one leaves."""
@@ -123,16 +138,32 @@ class RateSweep(
                 made.add_row(number(value), "none works", "", "")
                 continue
             remark = " (edge)" if edge else ""
-            beyond = "> " if largest == self.rates[-1] else ""
+            beyond = "> " if largest == self.learning_rates[-1] else ""
             made.add_row(number(value), f"{best:.4g}{remark}", f"{beyond}{largest:.4g}", f"{np.nanmin(losses):.4g}")
         return made
 
     def lacks(self) -> str:
         """What does not fit together in a file."""
         variables, over = self.data.variables, self.over
-        whole = {"loss", "initial_loss", "rate", over} <= set(variables) and over in ("width", "depth")
+        whole = {"loss", "initial_loss", "rate", over} <= set(variables) and over in AXES
         fits = whole and self.data["loss"].dims == (over, "rate") and len(self.networks) == self.data.sizes[over]
         return "" if fits else "losses and networks do not belong together"
+
+
+def with_axes_by_name(function: Asked) -> Asked:
+    """Let a function of `over` and `values` take `widths=...` or `depths=...`, as before, under a warning."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        given = [axis for axis in AXES if kwargs.get(f"{axis}s") is not None]
+        if given and (len(given) > 1 or not kwargs.keys().isdisjoint(("over", "values"))):
+            raise InvalidInput("widths and depths are old words for over and values; give these alone")
+        for axis in given:
+            warn(f"{function.__name__}({axis}s=...)", f"over={axis!r}, values=...", stacklevel=2)
+            kwargs |= {"over": axis, "values": kwargs[f"{axis}s"]}
+        return function(*args, **{name: value for name, value in kwargs.items() if name not in ("widths", "depths")})
+
+    return call  # type: ignore[return-value]  # of the same kind
 
 
 def last_success(losses: Floats, works: NDArray[np.bool_]) -> int:

@@ -23,7 +23,7 @@ class Dynamics(
     Result,
     kind="solution of the proportional limit",
     asked={"network": LinearNetwork, "task": LinearTask},
-    figure="widefield.proportional.plots:summary_plot",
+    figure="widefield.proportional.plots:summary",
 ):
     """Losses over time; `data` is a dataset over `time` (sum of learning rates) with the coordinate `step`.
 
@@ -81,7 +81,7 @@ class Dynamics(
     @property
     def verdict(self) -> str:
         """Which part of the test loss is largest at the end, and what would help."""
-        return f"training diverges: {self.message}" if self.diverged is not None else words.interpretation(self.data)
+        return f"training diverges: {self.message}" if self.diverged is not None else words.verdict(self.data)
 
     @property
     def splits(self) -> bool:
@@ -127,13 +127,13 @@ def dataset(
     step: NDArray[np.int64] | Floats,
     values: dict[str, Floats],
     errors: dict[str, Floats],
-    noise: float,
+    task: LinearTask,
     diverged: int,
 ) -> xr.Dataset:
-    """The losses of one problem with names."""
+    """The losses of one problem with names; `sizes` says in what unit width, samples and batch_size are."""
     named = {**values, **{f"{name}_error": error for name, error in errors.items()}}
     return xr.Dataset(
-        {**{name: ("time", value) for name, value in named.items()}, "noise": ((), noise)},
+        {**{name: ("time", value) for name, value in named.items()}, "noise": ((), task.gram.shape[1] * task.noise**2)},
         coords={"time": time, "step": ("time", step)},
-        attrs={"diverged": diverged},
+        attrs={"diverged": diverged, "sizes": task.sizes},
     )

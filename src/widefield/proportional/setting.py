@@ -19,6 +19,7 @@ from ..base import check
 from ..base.arrays import Floats
 from ..base.describe import ByValue, Described, parse_plain, put
 from ..base.errors import InvalidInput
+from ..base.renamed import former, renamed
 
 PARAMETERISATIONS = ("mean-field", "ntk")
 
@@ -85,18 +86,21 @@ class LinearNetwork(Described, family="network", kind="deep-linear"):
         return (self.width,) * (1 if math.isinf(self.hidden_layers) else int(self.hidden_layers))
 
     @property
-    def gamma(self) -> float:
-        """gamma_0."""
+    def mean_field_richness(self) -> float:
+        """gamma_0 in either parameterisation."""
         return self.richness if self.parameterisation == "mean-field" else self.richness / math.sqrt(self.widths[-1])
 
     @property
-    def beta(self) -> float:
-        """The scale of every branch, 1 without skip connections; beta_0 at infinite depth."""
+    def branch_scale(self) -> float:
+        """beta, the scale of every branch, 1 without skip connections; beta_0 at infinite depth."""
         if self.branch is None:
             return 1.0
         if math.isinf(self.hidden_layers):
             return self.branch
         return self.branch / math.sqrt(self.hidden_layers) if self.depth_scaled else self.branch
+
+    gamma = former("LinearNetwork", "gamma", "mean_field_richness")
+    beta = former("LinearNetwork", "beta", "branch_scale")
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,32 +190,33 @@ def power_law(capacity: float, source: float, modes: int, bins: int | None = Non
     return PowerLawModes(capacity, source, modes, bins).spectrum()
 
 
+@renamed(batch="batch_size")
 @dataclass(frozen=True, eq=False)
 class LinearTask(ByValue, Described, family="task", kind="linear"):
     """Targets y = w_* . x / sqrt D + noise, and what the network sees of them.
 
     Args:
         samples: alpha of a fixed training set, all of which is used in every step.
-        batch: alpha_B of fresh samples in every step (online).
+        batch_size: alpha_B of fresh samples in every step (online).
         noise: sigma.
         target: |w_*|^2 / D, or the matrix of w_c . w_c' / D for several outputs; in a `Spectrum` if there is one.
         spectrum: covariance of the inputs; None is isotropic.
 
-    With neither samples nor batch the gradient is that of the population.
+    With neither samples nor batch_size the gradient is that of the population.
     """
 
     samples: float = math.inf
-    batch: float = math.inf
+    batch_size: float = math.inf
     noise: float = 0.0
     target: float | Floats = 1.0
     spectrum: Spectrum | None = None
 
     def __post_init__(self) -> None:
         """Check and normalise every field."""
-        for name in ("samples", "batch"):
+        for name in ("samples", "batch_size"):
             put(self, **{name: _ratio(name, getattr(self, name))})
-        if math.isfinite(self.samples) and math.isfinite(self.batch):
-            raise InvalidInput("samples and batch: give one of them, a fixed training set or fresh batches")
+        if math.isfinite(self.samples) and math.isfinite(self.batch_size):
+            raise InvalidInput("samples and batch_size: give one of them, a fixed training set or fresh batches")
         put(self, noise=check.number("noise", self.noise, least=0.0))
         gram = check.array("target", self.target)
         if gram.ndim == 0:
@@ -237,7 +242,12 @@ class LinearTask(ByValue, Described, family="task", kind="linear"):
     @property
     def online(self) -> bool:
         """Whether every step sees fresh samples."""
-        return math.isfinite(self.batch)
+        return math.isfinite(self.batch_size)
+
+    @property
+    def sizes(self) -> str:
+        """The unit of width, samples and batch_size."""
+        return "over the dimension" if self.spectrum is None else "numbers"
 
     @property
     def modes(self) -> Spectrum:

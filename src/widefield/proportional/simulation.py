@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..base import check
 from ..base.arrays import Floats
 from ..base.errors import Interrupted, InvalidInput
+from ..base.renamed import renamed
 from ..base.session import Report, Session, progress_bar, watching_for_interrupt
 from ..base.statistics import mean_and_error
 from ..data import Data
@@ -34,14 +35,15 @@ _NUMBERS = 2**21
 """Of all networks that are trained side by side: more leave the cache and gain nothing."""
 
 
+@renamed(rate="learning_rate", networks="seeds")
 def simulate(
     network: LinearNetwork,
     task: LinearTask,
-    rate: float | Schedule | ArrayLike,
+    learning_rate: float | Schedule | ArrayLike,
     steps: int,
     *,
     dimension: int = 256,
-    networks: int = 16,
+    seeds: int = 16,
     seed: int = 0,
     progress: bool | Report | None = None,
 ) -> Dynamics:
@@ -51,15 +53,15 @@ def simulate(
     networks that were finished; a second one stops at once.
 
     Args:
-        network, task, rate, steps: as in `solve`.
+        network, task, learning_rate, steps: as in `solve`.
         dimension: D; with a spectrum it is the number of modes, and not asked for.
-        networks: how many, at least 2.
+        seeds: how many networks, at least 2.
         seed: of all of them.
         progress: True or False for a progress bar, None for one on terminals only, or a function
             `report(networks done, networks in all, loss)`.
     """
     sizes = Sizes.of(network, task, check.integer("dimension", dimension, least=1))
-    rates, count = rates_of(rate, steps, "rate"), check.integer("networks", networks, least=2)
+    rates, count = rates_of(learning_rate, steps), check.integer("seeds", seeds, least=2)
     start = check.integer("seed", seed)
     together = max(1, min(count, _NUMBERS // sizes.numbers))
     found: list[Floats] = []
@@ -72,7 +74,7 @@ def simulate(
             found.append(group.train(rates, _part(report, first, group.count, count)))
             if session.interrupted:
                 break
-    answer = _means(network, task, rates, sizes, np.concatenate(found, axis=1))
+    answer = _means(network, task, rates, np.concatenate(found, axis=1))
     if session.interrupted:
         done = sum(losses.shape[1] for losses in found)
         message = f"interrupted after {done} of {count} networks"
@@ -86,7 +88,7 @@ def _part(report: Report, first: int, size: int, count: int) -> Report:
     return lambda done, total, loss: report(first + size * done // total, count, loss)
 
 
-def _means(network: LinearNetwork, task: LinearTask, rates: Floats, sizes: Sizes, losses: Floats) -> Dynamics:
+def _means(network: LinearNetwork, task: LinearTask, rates: Floats, losses: Floats) -> Dynamics:
     """Means over networks and their standard errors, infinite for one network."""
     with np.errstate(over="ignore", invalid="ignore"):
         mean, error = mean_and_error(losses, axis=1, alone=math.inf)
@@ -98,7 +100,7 @@ def _means(network: LinearNetwork, task: LinearTask, rates: Floats, sizes: Sizes
         np.arange(len(time)),
         dict(zip(names, mean, strict=True)),
         dict(zip(names, error, strict=True)),
-        sizes.outputs * task.noise**2,
+        task,
         int(blown[0]) if len(blown) else -1,
     )
     return Dynamics(data, network, task)
@@ -122,7 +124,7 @@ class Sizes:
         scale = dimension if task.spectrum is None else 1
         if task.spectrum is not None:
             dimension = round(float(modes.multiplicities.sum()))
-        seen = task.batch if task.online else task.samples
+        seen = task.batch_size if task.online else task.samples
         samples = 0 if math.isinf(seen) else round(seen * scale)
         widths = tuple(round(width * scale) for width in network.widths)
         if min(widths) < 1 or (samples < 1 and math.isfinite(seen)):
@@ -197,12 +199,12 @@ class Networks:
 
     def _past(self, field: Floats, through: Floats) -> Floats:
         """What leaves a hidden layer: with a skip connection the field and its branch."""
-        return through if self.network.branch is None else field + self.network.beta * through
+        return through if self.network.branch is None else field + self.network.branch_scale * through
 
     def errors(self, g: Float[Floats, "n m c"] | None = None) -> Float[Floats, "n d c"]:
         """v = w_* - s W^0' g^1 / (N gamma), plus what is subtracted at the start."""
         g = self._backward()[0] if g is None else g
-        factor = self.scale / (self.sizes.widths[-1] * self.network.gamma)
+        factor = self.scale / (self.sizes.widths[-1] * self.network.mean_field_richness)
         return np.asarray(self.target - factor * (self.weights[0].swapaxes(1, 2) @ g) + self.start)
 
     def _gradient(self, v: Float[Floats, "n d c"]) -> tuple[Float[Floats, "n d c"], Float[Floats, " n"] | None]:
@@ -216,10 +218,10 @@ class Networks:
 
     def _update(self, backward: list[Float[Floats, "n _ c"]], h: Float[Floats, "n d c"], rate: float) -> None:
         """W^l += eta gamma beta g^{l+1} h^l' / sqrt N_l, the first without beta."""
-        step = rate * self.network.gamma
+        step = rate * self.network.mean_field_richness
         for index, (matrix, g, root) in enumerate(zip(self.weights[:-1], backward, self.roots, strict=True)):
             through, past = matrix @ h / root, h
-            branch = self.network.beta if index else 1.0
+            branch = self.network.branch_scale if index else 1.0
             matrix += (step * branch / root * g) @ past.swapaxes(1, 2)
             h = self._past(h, through) if index else through
         self.weights[-1] += step * h.swapaxes(1, 2)
@@ -242,10 +244,11 @@ def _targets(task: LinearTask, repeats: NDArray[np.int64]) -> Floats:
     return np.asarray(directions @ roots.root(task.gram[0]).T)
 
 
+@renamed(rate="learning_rate")
 def as_problem(
     network: LinearNetwork,
     task: LinearTask,
-    rate: float,
+    learning_rate: float,
     steps: int,
     *,
     dimension: int = 256,
@@ -269,9 +272,15 @@ def as_problem(
     data = Data(x[:train], y[:train], x[train:], y[train:]) if test_samples else Data(x, y)
     ratios = tuple(n / sizes.widths[-1] for n in sizes.widths)
     problem = Problem(
-        network=MLP(int(network.hidden_layers), "linear", network.gamma, width_ratios=ratios, centred=network.centred),
+        network=MLP(
+            int(network.hidden_layers),
+            "linear",
+            network.mean_field_richness,
+            width_ratios=ratios,
+            centred=network.centred,
+        ),
         data=data,
         loss=SquaredError(reduction="mean"),
-        optimiser=SGD(check.number("rate", rate, above=0.0), steps),
+        optimiser=SGD(check.number("learning_rate", learning_rate, above=0.0), steps),
     )
     return problem, sizes.widths[-1]

@@ -19,7 +19,7 @@ def lazy_limit(network: LinearNetwork, task: LinearTask) -> float | None:
     if math.isinf(network.widths[-1]):
         K0 = _initial_kernel(network)
         if task.online:
-            return 2 / (K0 * (1 + 1 / task.batch))
+            return 2 / (K0 * (1 + 1 / task.batch_size))
         return 2 / (K0 * MarchenkoPastur(1 / task.samples).edges[1])
     if network.hidden_layers == 1 and math.isinf(task.samples) and not task.online:
         return 2 / (1 + MarchenkoPastur(1 / network.widths[-1]).edges[1])
@@ -29,11 +29,11 @@ def lazy_limit(network: LinearNetwork, task: LinearTask) -> float | None:
 def rich_limit(network: LinearNetwork) -> float:
     """2 / [(L + 1) gamma_0^(2L/(L+1))]: the least sharpness of a perfect solution, for gamma_0 of 1 or more."""
     L = network.hidden_layers
-    return float(2 / ((L + 1) * network.gamma ** (2 * L / (L + 1))))
+    return float(2 / ((L + 1) * network.mean_field_richness ** (2 * L / (L + 1))))
 
 
 def _initial_kernel(network: LinearNetwork) -> float:
     if math.isinf(network.hidden_layers):  # the limit of many weak branches
-        b = network.beta**2
+        b = network.branch_scale**2
         return (2 + b) * math.exp(b)
-    return lazy_kernel(int(network.hidden_layers), None if network.branch is None else network.beta)
+    return lazy_kernel(int(network.hidden_layers), None if network.branch is None else network.branch_scale)

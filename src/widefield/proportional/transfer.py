@@ -15,9 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 from ..base import check
 from ..base.arrays import Floats
 from ..base.errors import Interrupted, InvalidInput
+from ..base.renamed import renamed
 from ..base.session import Report, progress_bar
 from .dynamics import solve_many
-from .rate_sweep import RateSweep, last_success
+from .rate_sweep import AXES, RateSweep, last_success, with_axes_by_name
 from .setting import LinearNetwork, LinearTask
 from .simulation import simulate
 from .sweep import EXPLODED
@@ -29,33 +30,35 @@ _ENOUGH = 100
 """Steps that resolve the edge of stability well enough for advice."""
 
 
+@renamed(rates="learning_rates")
+@with_axes_by_name
 def lr_sweep(
     network: LinearNetwork,
     task: LinearTask,
-    rates: ArrayLike,
+    learning_rates: ArrayLike,
     steps: int,
     *,
-    widths: Sequence[float] | None = None,
-    depths: Sequence[float] | None = None,
+    over: str = "width",
+    values: Sequence[float] = (),
     progress: bool | None = None,
 ) -> RateSweep:
     """Test loss after `steps` steps over learning rates, for several widths or depths of a network.
 
-    >>> sweep = lr_sweep(LinearNetwork(2, 1.0, 4.0), LinearTask(), np.geomspace(0.02, 0.2, 9), 19, widths=(1, 4))
+    >>> sweep = lr_sweep(LinearNetwork(2, 1.0, 4.0), LinearTask(), np.geomspace(0.02, 0.2, 9), 19, values=(1, 4))
     >>> sweep.verdict
     'it transfers: the optimal rate spreads by a factor 1.00 from width 1 to 4'
 
     Args:
         network: everything but the width or depth that is varied.
         task: data and noise.
-        rates: learning rates, increasing.
+        learning_rates: at least three, increasing.
         steps: number of steps of every run.
-        widths: nu of all hidden layers, or
-        depths: numbers of hidden layers; both may have `math.inf` at the end. Infinite width with the parameterisation
-            "ntk" is lazy, and solved for at nu = 1e8.
+        over: what is varied, "width" or "depth".
+        values: widths nu of all hidden layers, or numbers of hidden layers; `math.inf` may be at the end. Infinite
+            width with the parameterisation "ntk" is lazy, and solved for at nu = 1e8.
         progress: True or False for a progress bar, None for one on terminals only.
     """
-    plan = _Plan.of(network, task, rates, steps, widths, depths)
+    plan = _Plan.of(network, task, learning_rates, steps, over, values)
     count, schedules = len(plan.rates), np.repeat(plan.rates[:, None], plan.steps, axis=1)
     losses = []
     with progress_bar("learning rates", progress) as report:
@@ -66,14 +69,16 @@ def lr_sweep(
     return plan.answer(found[:, :, -1], found[:, 0, 0])
 
 
+@renamed(rates="learning_rates")
+@with_axes_by_name
 def simulated_sweep(
     network: LinearNetwork,
     task: LinearTask,
-    rates: ArrayLike,
+    learning_rates: ArrayLike,
     steps: int,
     *,
-    widths: Sequence[float] | None = None,
-    depths: Sequence[float] | None = None,
+    over: str = "width",
+    values: Sequence[float] = (),
     dimension: int = 128,
     seeds: int = 8,
     seed: int = 0,
@@ -83,8 +88,8 @@ def simulated_sweep(
 
     Ctrl-C raises `Interrupted` with the rates that were finished.
     """
-    plan = _Plan.of(network, task, rates, steps, widths, depths)
-    grid, drawn = plan.rates, {"dimension": dimension, "networks": seeds, "seed": seed}
+    plan = _Plan.of(network, task, learning_rates, steps, over, values)
+    grid, drawn = plan.rates, {"dimension": dimension, "seeds": seeds, "seed": seed}
     shape = (len(plan.networks), len(grid))
     loss, error, start = np.full(shape, np.nan), np.full(shape, np.nan), np.full(len(plan.networks), np.nan)
     stopped: Interrupted | None = None
@@ -107,6 +112,7 @@ def simulated_sweep(
     return found
 
 
+@renamed(precision="tolerance")
 def largest_stable_rate(
     network: LinearNetwork,
     task: LinearTask,
@@ -115,7 +121,7 @@ def largest_stable_rate(
     reduction: float = 1.0,
     low: float = 1e-3,
     high: float = 4.0,
-    precision: float = 0.005,
+    tolerance: float = 0.005,
     progress: bool | None = None,
 ) -> float:
     """The learning rate up to which training works: after `steps` steps the training loss is `reduction` of its start.
@@ -128,7 +134,7 @@ def largest_stable_rate(
         steps: number of steps; more resolve the edge better.
         reduction: of the training loss, which label noise is part of.
         low, high: where the search begins and ends.
-        precision: relative, of the rate.
+        tolerance: error allowed, relative to the rate.
         progress: of every group of rates; None shows it on terminals only.
     """
     count = check.integer("steps", steps, least=1)
@@ -142,7 +148,7 @@ def largest_stable_rate(
             train = solve_many([network] * len(rates), [task] * len(rates), schedules, report).train
             return train[:, -1], train[:, -1] < goal * train[:, 0]
 
-        return _edge(ends, least, most, check.number("precision", precision, above=0.0))
+        return _edge(ends, least, most, check.number("tolerance", tolerance, above=0.0))
 
 
 def remedy(network: LinearNetwork, task: LinearTask, rate: float, steps: int) -> str:
@@ -156,7 +162,7 @@ def remedy(network: LinearNetwork, task: LinearTask, rate: float, steps: int) ->
 
 
 def _edge(
-    ends: Callable[[Floats], tuple[Floats, NDArray[np.bool_]]], low: float, high: float, precision: float
+    ends: Callable[[Floats], tuple[Floats, NDArray[np.bool_]]], low: float, high: float, tolerance: float
 ) -> float:
     """Narrow the edge down, some rates at a time; `ends` gives final losses and which of them are successes."""
     count = 24
@@ -171,7 +177,7 @@ def _edge(
         if last == count - 1:
             raise InvalidInput(f"high = {high:g}: training works up to this rate; use a larger one")
         low, high, count = float(rates[last]), float(rates[last + 1]), 9
-        if high / low - 1 < precision:
+        if high / low - 1 < tolerance:
             return math.sqrt(low * high)
 
 
@@ -193,15 +199,15 @@ class _Plan:
         task: LinearTask,
         rates: ArrayLike,
         steps: int,
-        widths: Sequence[float] | None,
-        depths: Sequence[float] | None,
+        over: str,
+        values: Sequence[float],
     ) -> _Plan:
         """Networks of all widths or depths, and rates that increase."""
-        made, over, values = _varied(network, widths, depths)
-        grid = check.array("rates", rates, ndim=1)
+        made = _varied(network, over, values)
+        grid = check.array("learning_rates", rates, ndim=1)
         if len(grid) < 3 or (grid <= 0).any() or (np.diff(grid) <= 0).any():
-            raise InvalidInput("rates must be three or more positive numbers that increase")
-        return cls(task, made, over, values, grid, check.integer("steps", steps, least=1))
+            raise InvalidInput("learning_rates must be three or more positive numbers that increase")
+        return cls(task, made, over, np.array(values, dtype=np.float64), grid, check.integer("steps", steps, least=1))
 
     def answer(
         self, loss: Float[Floats, "n r"], start: Float[Floats, " n"], error: Float[Floats, "n r"] | None = None
@@ -211,27 +217,23 @@ class _Plan:
         variables = {"loss": (axes, loss), "initial_loss": ((self.over,), start)}
         if error is not None:
             variables["loss_error"] = (axes, error)
-        data = xr.Dataset(variables, coords={self.over: self.values, "rate": self.rates})
+        data = xr.Dataset(
+            variables, coords={self.over: self.values, "rate": self.rates}, attrs={"sizes": self.task.sizes}
+        )
         return RateSweep(data, self.networks, self.task)
 
 
-def _varied(
-    network: LinearNetwork, widths: Sequence[float] | None, depths: Sequence[float] | None
-) -> tuple[tuple[LinearNetwork, ...], str, Floats]:
-    if (widths is None) == (depths is None):
-        raise InvalidInput("widths and depths: give one of them, to vary the width or the depth")
-    over, given = ("width", widths) if depths is None else ("depth", depths)
-    values = list(given or ())
-    if len(values) < 1:
-        raise InvalidInput(f"{over}s is empty: give at least one {over}")
+def _varied(network: LinearNetwork, over: str, values: Sequence[float]) -> tuple[LinearNetwork, ...]:
+    check.choice("over", over, AXES)
+    values = list(values)
+    if not values:
+        raise InvalidInput(f"values is empty: give at least one {over}")
     if any(later <= earlier for earlier, later in pairwise(values)):
-        raise InvalidInput(f"{over}s = {values} must increase")
-    if over == "width":
-        most = _LAZY_WIDTH if network.parameterisation == "ntk" else math.inf
-        made = tuple(replace(network, width=min(value, most)) for value in values)
-    else:
-        made = tuple(replace(network, hidden_layers=value) for value in values)
-    return made, over, np.array(values, dtype=np.float64)
+        raise InvalidInput(f"values = {values} must increase")
+    if over == "depth":
+        return tuple(replace(network, hidden_layers=value) for value in values)
+    most = _LAZY_WIDTH if network.parameterisation == "ntk" else math.inf
+    return tuple(replace(network, width=min(value, most)) for value in values)
 
 
 def _part(report: Report, index: int, count: int) -> Report:

@@ -22,7 +22,7 @@ def exploded(step: int) -> str:
     return f"the loss has exploded at step {step}"
 
 
-def interpretation(data: xr.Dataset) -> str:
+def verdict(data: xr.Dataset) -> str:
     """Which part of the test loss is largest at the end, what would help, and whether training went on for too long.
 
     Empty for real networks, which do not split the loss.
@@ -64,7 +64,7 @@ def of_task(task: LinearTask) -> str:
     if np.isfinite(task.samples):
         said = [f"{task.samples:g} samples"]
     if task.online:
-        said = [f"{task.batch:g} fresh samples in every step"]
+        said = [f"{task.batch_size:g} fresh samples in every step"]
     if task.spectrum is None:
         said[0] += "" if said[0].startswith("gradient") else " (sizes over the dimension)"
     else:
