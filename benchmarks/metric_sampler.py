@@ -1,6 +1,6 @@
 """Random networks drawn by their metrics, layer by layer, against the same networks drawn with all their weights.
 
-    python benchmarks/metric_sampler.py [--widths 32 128 512] [--layers 8] [--inputs 2] [--networks 200]
+    python benchmarks/metric_sampler.py [--widths 32 128 512] [--depth 8] [--inputs 2] [--seeds 200]
 
 Both give the stochastic metric of every layer, with the same law. A layer of n neurons takes n normals for each input
 one way, n^2 the other. Both ways are batched, use the same generator and are compiled before the clock starts; the
@@ -45,25 +45,25 @@ def deviation(first: Floats, second: Floats) -> float:
     return float(np.abs(gap / error).max())
 
 
-def measured(width: int, layers: int, samples: int, networks: int) -> list[str]:
-    network = MLP(layers - 1, "tanh", weight_variances=1.2, bias_variances=0.05)
+def measured(width: int, depth: int, samples: int, seeds: int) -> list[str]:
+    network = MLP(depth - 1, "tanh", weight_variances=1.2, bias_variances=0.05)
     x = np.random.default_rng(0).normal(size=(samples, 10))
-    fast, by_metrics = timed(lambda: sampler.metrics(network, x, width, seeds=networks, seed=1))
-    slow, with_weights = timed(lambda: sampler.networks(network, x, width, seeds=networks, seed=2).metrics)
+    fast, by_metrics = timed(lambda: sampler.metrics(network, x, width, seeds=seeds, seed=1))
+    slow, with_weights = timed(lambda: sampler.networks(network, x, width, seeds=seeds, seed=2).metrics)
     z = deviation(by_metrics[:, -1], with_weights[:, -1])
-    return [str(width), f"{networks / fast:.0f}", f"{networks / slow:.0f}", f"{slow / fast:.0f}", f"{z:.1f}"]
+    return [str(width), f"{seeds / fast:.0f}", f"{seeds / slow:.0f}", f"{slow / fast:.0f}", f"{z:.1f}"]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--widths", type=int, nargs="+", default=[32, 128, 512])
-    parser.add_argument("--layers", type=int, default=8)
+    parser.add_argument("--depth", type=int, default=8)
     parser.add_argument("--inputs", type=int, default=2)
-    parser.add_argument("--networks", type=int, default=200)
+    parser.add_argument("--seeds", type=int, default=200)
     options: Any = parser.parse_args()
     table = Table(*COLUMNS)
     for width in options.widths:
-        table.add_row(*measured(width, options.layers, options.inputs, options.networks))
+        table.add_row(*measured(width, options.depth, options.inputs, options.seeds))
     Console(width=120).print(table)
 
 

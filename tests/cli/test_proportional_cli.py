@@ -155,7 +155,7 @@ def test_interrupted_networks_are_saved_with_the_theory(tmp_path, monkeypatch, c
     train = wf.proportional.simulate
 
     def interrupted(*arguments, **options):
-        raise Interrupted("interrupted after 3 of 8 networks", train(*arguments, **{**options, "networks": 3}))
+        raise Interrupted("interrupted after 3 of 8 networks", train(*arguments, **{**options, "seeds": 3}))
 
     monkeypatch.setattr("widefield.proportional.simulate", interrupted)
     output = tmp_path / "run.nc"

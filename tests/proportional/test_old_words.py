@@ -6,6 +6,7 @@ import pytest
 from problems import assert_same_data
 from widefield.base.errors import InvalidInput
 from widefield.proportional import (
+    Dynamics,
     LinearNetwork,
     LinearTask,
     as_problem,
@@ -177,6 +178,14 @@ def test_attributes(name):
     np.testing.assert_array_equal(getattr(owner, new), value)
     with pytest.warns(DeprecationWarning, match=rf"{name} is now called {name.split('.')[0]}.{new}"):
         np.testing.assert_array_equal(getattr(owner, name.split(".")[1]), value)
+
+
+@pytest.mark.parametrize(("old", "new"), Dynamics.old_words.items())
+def test_variables(old, new):
+    found = solve(NETWORK, TASK, 0.1, 2, keep=True)
+    assert old not in found.data
+    with pytest.warns(DeprecationWarning, match=f"'{old}' is now called '{new}'"):
+        assert found.variable(old).identical(found.data[new])
 
 
 FIGURES = {

@@ -127,8 +127,8 @@ def test_known_solution_of_many_modes():
 
 def test_known_order_parameters():
     data = solve(LinearNetwork(2, 0.5), LinearTask(), 0.1, 5, keep=True).data
-    assert float(data.gradient_correlation[0, 5, 3]) == pytest.approx(0.28790951, abs=1e-8)
-    assert float(data.feature_correlation[2, 5, 3]) == pytest.approx(0.05051459, abs=1e-8)
+    assert float(data.gradient_kernel[0, 5, 3]) == pytest.approx(0.28790951, abs=1e-8)
+    assert float(data.feature_kernel[2, 5, 3]) == pytest.approx(0.05051459, abs=1e-8)
     assert float(data.gradient_response[0, 5, 3]) == pytest.approx(0.09087626, abs=1e-8)
     np.testing.assert_allclose(data.feature_response.values[:, range(6), range(6)], -2, rtol=1e-13)
 
@@ -241,7 +241,7 @@ def test_structure_of_the_solution(form, kind):
     for name in ("bias", "width_variance", "data_variance", "train_loss"):
         assert (data[name].values >= -1e-14).all()
     size = 13 * task.gram.shape[1]
-    for name in ("feature_correlation", "gradient_correlation"):
+    for name in ("feature_kernel", "gradient_kernel"):
         matrices = data[name].values.reshape(-1, size, size)
         np.testing.assert_allclose(matrices, matrices.swapaxes(1, 2), atol=1e-12)
         assert np.linalg.eigvalsh(matrices).min() > -1e-11 * np.abs(matrices).max()

@@ -90,12 +90,12 @@ def test_kernel_at_the_start(layers, branch):
 
 def test_correlations_at_the_start():
     data = solve(LinearNetwork(4, 0.7, branch=0.9), LinearTask(), 0.01, 1, keep=True).data
-    np.testing.assert_allclose(data.gradient_correlation.values[:, 0, 0], 1.81 ** np.arange(3, -1, -1), rtol=1e-13)
+    np.testing.assert_allclose(data.gradient_kernel.values[:, 0, 0], 1.81 ** np.arange(3, -1, -1), rtol=1e-13)
     assert float(data.test_loss[0]) == pytest.approx(1 + 1.81**3 / 0.7, rel=1e-13)
     data = solve(LinearNetwork(3, 0.7, 2.0), LinearTask(samples=1.5), 0.01, 1, keep=True).data
-    first = float(data.feature_correlation[0, 0, 0])
+    first = float(data.feature_kernel[0, 0, 0])
     expected = first + np.arange(4) / (0.7 * 2) ** 2
-    np.testing.assert_allclose(data.feature_correlation.values[:, 0, 0], expected, rtol=1e-13)
+    np.testing.assert_allclose(data.feature_kernel.values[:, 0, 0], expected, rtol=1e-13)
 
 
 def test_converged_losses():

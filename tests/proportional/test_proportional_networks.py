@@ -218,8 +218,8 @@ def test_two_time_kernels_are_those_of_networks(branch):
     expected = {
         "v": theory.error_correlation,
         "delta": theory.train_error_correlation,
-        **{f"h{layer}": theory.feature_correlation[layer] for layer in range(3)},
-        **{f"g{layer + 1}": theory.gradient_correlation[layer] for layer in range(2)},
+        **{f"h{layer}": theory.feature_kernel[layer] for layer in range(3)},
+        **{f"g{layer + 1}": theory.gradient_kernel[layer] for layer in range(2)},
     }
     for name, kernel in expected.items():
         mean, error = np.mean(sums[name], axis=0), np.std(sums[name], axis=0, ddof=1) / math.sqrt(networks)

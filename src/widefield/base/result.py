@@ -17,7 +17,7 @@ import xarray as xr
 
 from . import storage
 from .errors import FileProblem, InvalidInput, UnknownName
-from .renamed import in_new_words
+from .renamed import in_new_words, warn
 
 if TYPE_CHECKING:
     from .drawing import Figure
@@ -103,6 +103,9 @@ class Result:
 
     def variable(self, name: str) -> xr.DataArray:
         """A variable of `data`, or an error that names those that there are."""
+        if name not in self.data and self.old_words.get(name) in self.data:
+            warn(f"{name!r}", f"{self.old_words[name]!r}", stacklevel=2)
+            name = self.old_words[name]
         if name not in self.data:
             raise UnknownName(self.what_is_kept, name, [str(v) for v in self.data.data_vars])
         return self.data[name]

@@ -184,12 +184,12 @@ def _two_time(curves: Curves, times: int) -> dict[str, tuple[tuple[str, ...], Fl
         "memory": block.M[0],
     }
     stacks = {
-        "feature_correlation": [curves.chain.inputs[0], *(layer.features[0] for layer in layers)],
-        "gradient_correlation": [layer.gradients[0] for layer in layers],
+        "feature_kernel": [curves.chain.inputs[0], *(layer.features[0] for layer in layers)],
+        "gradient_kernel": [layer.gradients[0] for layer in layers],
         "feature_response": [layer.from_right[0] for layer in layers],
         "gradient_response": [layer.back[0] for layer in layers],
     }
-    names = {"feature_correlation": "input_or_layer"}
+    names = {"feature_kernel": "input_or_layer"}
     found = {name: _named((), value, times) for name, value in matrices.items()}
     return found | {name: _named((names.get(name, "layer"),), np.stack(value), times) for name, value in stacks.items()}
 

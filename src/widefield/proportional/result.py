@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import xarray as xr
@@ -34,10 +34,15 @@ class Dynamics(
     sets add. What was extrapolated (infinite depth, long times) has an estimate of its error, `<name>_error`.
 
     With `keep=True` there are two-time functions over (time, time_), of several outputs with the axes output, output_
-    too: error_correlation C_v, train_error_correlation C_D, feature_correlation C_h (layers 0 .. L),
-    gradient_correlation C_g, feature_response R_h and gradient_response R_g (layers 1 .. L, in the units of `chain`)
+    too: error_correlation C_v, train_error_correlation C_D, feature_kernel C_h (layers 0 .. L),
+    gradient_kernel C_g, feature_response R_h and gradient_response R_g (layers 1 .. L, in the units of `chain`)
     and `memory` M, with which the error of a mode obeys v = w - r - M h^0.
     """
+
+    old_words: ClassVar[dict[str, str]] = {
+        "feature_correlation": "feature_kernel",
+        "gradient_correlation": "gradient_kernel",
+    }
 
     network: LinearNetwork
     task: LinearTask
