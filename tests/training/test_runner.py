@@ -295,7 +295,7 @@ def test_what_is_recorded_does_not_change_what_is_computed(problem, whole, recor
 def test_arguments_of_solve_are_checked(problem):
     with pytest.raises(InvalidInput, match="problem = 3 must be a Problem"):
         wf.solve(3, THEORY)
-    with pytest.raises(InvalidInput, match=r"theory = 1024 must be a theory, for example FiniteWidth"):
+    with pytest.raises(InvalidInput, match=r"theory = 1024 must be a theory, for example InfiniteWidth"):
         wf.solve(problem, 1024)
     with pytest.raises(InvalidInput, match="must be a theory"):
         wf.solve(problem, wf.FiniteWidth)

@@ -114,7 +114,7 @@ def _answering(problem: Question, theory: Theory | None) -> Theory:
         return InfiniteWidth() if isinstance(problem, Problem) else problem.default_theory()
     default = _answering(problem, None)
     if not isinstance(theory, Theory):
-        raise InvalidInput(f"theory = {theory!r} must be a theory, for example {default!r}")
+        raise InvalidInput(f"theory = {theory!r} must be a theory, for example {type(default).__name__}()")
     if theory.family != problem.theories:
         known = ", ".join(sorted(member.__name__ for member in default.members.values()))
         raise InvalidInput(
