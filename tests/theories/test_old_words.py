@@ -1,13 +1,11 @@
 """Words that were used before: each works, means the same, and says what to write now."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 
 import widefield as wf
 from widefield.base.errors import InvalidInput
-from widefield.kernels import KernelFluctuations, kernel_fluctuations, log_evidence, posterior, saddle_point
+from widefield.kernels import kernel_fluctuations, log_evidence, posterior, saddle_point
 from widefield.problem.optimisers import Optimiser
 from widefield.problem.theory import Theory
 
@@ -99,15 +97,6 @@ def test_attributes(name):
     thing, new = ATTRIBUTES[name]
     with pytest.warns(DeprecationWarning, match=rf"{name} is now called {name.split('.')[0]}.{new}"):
         np.testing.assert_array_equal(getattr(thing, name.split(".")[1]), getattr(thing, new))
-
-
-def test_results_are_made_with_old_words_too():
-    fields = {field.name: getattr(POINT, field.name) for field in dataclasses.fields(POINT)}
-    fields["features"] = fields.pop("feature_kernel")
-    with pytest.warns(DeprecationWarning, match="features"):
-        assert type(POINT)(**fields).feature_kernel is POINT.feature_kernel
-    with pytest.warns(DeprecationWarning, match="accuracy"):
-        assert KernelFluctuations(None, None, accuracy=0.5).relative_error == 0.5
 
 
 def test_trajectories():

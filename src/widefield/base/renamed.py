@@ -6,7 +6,6 @@ import functools
 import sys
 import warnings
 from collections.abc import Callable, Mapping
-from types import FunctionType
 from typing import Any, TypeVar
 
 from .errors import InvalidInput
@@ -77,17 +76,12 @@ def in_old_words(table: Mapping[str, Any], words: Mapping[str, str]) -> dict[str
 
 
 def _translating(function: Any, owner: str, words: dict[str, str]) -> Any:
-    def translated(kwargs: dict[str, Any]) -> dict[str, Any]:
-        if kwargs.keys().isdisjoint(words):
-            return kwargs
-        for old in kwargs.keys() & words.keys():
-            warn(f"{owner}({old}=...)", f"{words[old]}=...", stacklevel=3)
-        return in_new_words(kwargs, words)
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if not kwargs.keys().isdisjoint(words):
+            for old in kwargs.keys() & words.keys():
+                warn(f"{owner}({old}=...)", f"{words[old]}=...", stacklevel=2)
+            kwargs = in_new_words(kwargs, words)
+        return function(*args, **kwargs)
 
-    return _at_home(function, lambda *args, **kwargs: function(*args, **translated(kwargs)))
-
-
-def _at_home(function: Any, call: Any) -> Any:
-    """`call` with the names of the module of `function`, which the annotations that it takes over are written in."""
-    named = FunctionType(call.__code__, function.__globals__, function.__name__, None, call.__closure__)
-    return functools.wraps(function)(named)
+    return call
