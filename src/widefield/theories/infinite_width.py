@@ -188,8 +188,8 @@ class _Replicas:
         with double_precision():
             richness = LAZY_RICHNESS if lazy else network.richness
             program = compile_problem(problem, richness, network.normalised_width_ratios, "float64", theory.program)
-            # The first outputs vanish in the limit, but not those of a few particles divided by a small richness.
-            program = dataclasses.replace(program, network=dataclasses.replace(program.network, centred=True))
+            if lazy:  # first outputs vanish in the limit, but not those of a few particles divided by this richness
+                program = dataclasses.replace(program, network=dataclasses.replace(program.network, centred=True))
             observer = Observer(program, jnp.asarray(problem.samples.y_test), problem.record)
             start = ConditionedStart(program, theory.particles, theory.rank_tolerance, theory.substrate)
             start.check_memory(observer, len(steps), theory.replicas)
