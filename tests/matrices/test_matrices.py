@@ -36,9 +36,11 @@ def test_update_adds_outer_products(substrate):
     right, _ = substrate.gaussian("right", 0, 3)
     v, _ = substrate.gaussian("v", 0, 2)
     u, _ = substrate.gaussian("u", 1, 2)
-    direction, _ = substrate.direction("W", OuterProducts(left, right, jnp.asarray(0.7)))
+    weights = jnp.asarray([1.0, -2.0, 0.5])
+    direction, _ = substrate.direction("W", OuterProducts(left, right, weights, jnp.asarray(0.7)))
     moved = substrate.with_values({"W": substrate.values["W"] + 0.1 * direction})
     change = moved.apply("W", v)[0] - substrate.apply("W", v)[0]
+    left = weights[:, None] * left
     np.testing.assert_allclose(change, 0.07 * inner(v, right) @ left, rtol=1e-10)
     change = moved.apply_transpose("W", u)[0] - substrate.apply_transpose("W", u)[0]
     np.testing.assert_allclose(change, 0.07 * np.sqrt(60 / 40) * inner(u, left) @ right, rtol=1e-10)

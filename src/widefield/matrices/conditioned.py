@@ -1,18 +1,17 @@
 """Random matrices of infinite size, of which only the consequences are kept.
 
 A population is represented by S particles, independent copies of its typical neuron; vectors over it are arrays of
-length S and <a, b> = (1/S) sum_i a_i b_i. A Gaussian matrix W is known by what it has been asked: Q, orthonormal
-vectors that it was applied to, and R, orthonormal vectors that its transpose was applied to. With populations of
-equal size and products normalised as in `Substrate`,
+length S and <a, b> = (1/S) sum_i a_i b_i. A Gaussian matrix W is known by what it has been asked: orthonormal
+vectors q_i that it was applied to, and orthonormal vectors r_j that its transpose was applied to. With populations of
+equal size and products normalised as in `Substrate`, for any v with p its part outside of all q_i,
 
-    W q_i = sum_j M_ij r_j + E_i,        W^T r_j = sum_i M_ij q_i + F_j,        E orthogonal to R, F to Q,
+    W v   = sum_i <q_i, v> e_i + sum_j <f_j, v> r_j + |p| e,
+    W^T u = sum_j <r_j, u> f_j + sum_i <e_i, u> q_i + ...,
 
-and for any v with coordinates c = <Q, v>, exactly but for the last term,
-
-    W v = sum_j ( <F_j, v> + sum_i c_i M_ij ) r_j + sum_i c_i E_i + |p| e,        p = v - sum_i c_i q_i,
-
-where e is a fresh Gaussian vector: the law of W given all that it has been asked before. A direction p that counts is
-added to Q, with e its E; the noise of one below the tolerance is left out, which changes kernels by the square of the
+where e is a fresh Gaussian vector, orthogonal to all that its population has seen. This is the law of W given all that it
+has been asked before: a direction p that counts becomes the next q, with e its e_i; the same with the transpose gives r_j and
+f_j. (An answer never contradicts an older one: e_i is orthogonal to every r_j that was there before it, f_j to every q_i.)
+The noise of a p below the tolerance is left out, which changes kernels by the square of the
 tolerance. The terms along r_j are the responses of the mean-field theory (A and B of BP22 eq. (10), in their Stein
 form, eq. (53)). Cost and memory follow the number of directions, which stops growing, and not the time.
 """
@@ -20,7 +19,6 @@ form, eq. (53)). Cost and memory follow the number of directions, which stops gr
 from __future__ import annotations
 
 import dataclasses
-import math
 from typing import Any, ClassVar, Self
 
 import equinox as eqx
@@ -29,10 +27,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from .diffusing import DiffusingKnowledge
-from .knowledge import Answer, Knowledge
+from .knowledge import Answer, Knowledge, Question
 from .pools import Pool, Pools, put
+from .room import Room, larger
 from .spans import Span, in_blocks, new_directions, pad_to
-from .substrate import OuterProducts, Substrate
+from .substrate import OuterProducts, Scalar, Substrate, inner
 
 
 class Value(eqx.Module):
@@ -53,108 +52,132 @@ class ConditionedMatrix(eqx.Module):
     left: Span | None
     right: Span | None
     value: Value
+    scale: Float[Array, ""]
     source: int = eqx.field(static=True)
     target: int = eqx.field(static=True)
-    scale: float = eqx.field(static=True)
 
-    @property
-    def left_span(self) -> Span:
-        """Basis of the left vectors of updates."""
-        if self.left is not None:
-            return self.left
+    def updates(self, side: int) -> Float[Array, "u s"]:
+        """Basis of the right (0) or left (1) vectors of updates."""
+        span = self.left if side else self.right
+        if span is not None:
+            return span.rows
         assert isinstance(self.known, Knowledge)
-        return self.known.backward.span
+        return self.known.asked(side)
 
     @property
-    def right_span(self) -> Span:
-        """Basis of the right vectors of updates."""
-        if self.right is not None:
-            return self.right
-        assert isinstance(self.known, Knowledge)
-        return self.known.forward.span
+    def full(self) -> list[Bool[Array, ""]]:
+        """Whether there was too little room, for each of the four kinds of `Room`."""
+        never = jnp.zeros((), bool)
+        return [*self.known.full, *(never if span is None else span.full for span in (self.left, self.right))]
 
     @property
-    def full(self) -> Bool[Array, ""]:
-        """Whether there was too little room."""
-        return self.known.full | self.left_span.full | self.right_span.full
+    def room(self) -> tuple[int, int, int, int]:
+        """Capacities of the four kinds of `Room`."""
+        left, right = (0 if span is None else len(span.rows) for span in (self.left, self.right))
+        return (*self.known.room, left, right)
 
-    def grown(self, after: ConditionedMatrix) -> ConditionedMatrix:
-        """With room for more directions wherever it did not suffice for `after`."""
-        known: Any = self.known.grown(after.known)  # type: ignore[arg-type]
-        left, right = _grown(self.left, after.left), _grown(self.right, after.right)
-        larger = dataclasses.replace(self, known=known, left=left, right=right)
-        core = pad_to(self.value.core, (len(larger.left_span.rows), len(larger.right_span.rows)))
-        return dataclasses.replace(larger, value=Value(self.value.weight, core))
+    def with_room(self, room: tuple[int, int, int, int]) -> ConditionedMatrix:
+        """With other capacities."""
+        known: Any = self.known.with_room(room[:2])
+        left = None if self.left is None else self.left.with_room(room[2])
+        right = None if self.right is None else self.right.with_room(room[3])
+        wider = dataclasses.replace(self, known=known, left=left, right=right)
+        core = pad_to(self.value.core, (len(wider.updates(1)), len(wider.updates(0))))
+        return dataclasses.replace(wider, value=Value(self.value.weight, core))
 
 
-def _grown(span: Span | None, after: Span | None) -> Span | None:
-    return None if span is None or after is None else span.grown(after)
+class Recent(eqx.Module):
+    """Vectors that a matrix was asked about in this step, and their coordinates, which its update needs again."""
+
+    vectors: Float[Array, "..."]
+    coordinates: Float[Array, "p q"]
 
 
 class Conditioned(Substrate):
     """Infinite populations: running a program on it solves the mean-field equations.
 
-    `ratios` are the relative sizes of the populations.
+    `ratios` are the relative sizes of the populations. Replicas side by side, under `jax.vmap` with the name `axis`,
+    take up equal numbers of directions.
     """
 
     grows: ClassVar[bool] = True
 
     seed: Int[Array, ""]
     pools: Pools
-    ratios: tuple[float, ...] = eqx.field(static=True)
-    tolerance: float = eqx.field(static=True)
-    capacity: int = eqx.field(static=True)
-    partners: tuple[tuple[str, str, float], ...] = eqx.field(static=True, default=())
+    ratios: Float[Array, " populations"]
+    tolerance: Float[Array, ""]
+    room: Room = eqx.field(static=True)
+    axis: str | None = eqx.field(static=True, default=None)
+    partners: dict[str, Float[Array, ""]] = eqx.field(default_factory=dict)
+    partner_of: tuple[tuple[str, str], ...] = eqx.field(static=True, default=())
     sources: dict[str, Array] = eqx.field(default_factory=dict)
     matrices: dict[str, ConditionedMatrix] = eqx.field(default_factory=dict)
+    recent: dict[str, Recent] = eqx.field(default_factory=dict)
 
     @classmethod
     def create(
         cls,
-        seed: int,
-        particles: int,
-        ratios: tuple[float, ...],
+        seed: Int[Array, ""],
+        streams: tuple[Float[Array, "_ s"], ...],
+        ratios: Float[Array, " populations"],
         *,
-        tolerance: float,
-        capacity: int,
-        empty: bool = False,
+        tolerance: Float[Array, ""],
+        room: Room,
+        axis: str | None = None,
     ) -> Self:
-        """Populations of the given relative sizes about which nothing is known yet.
-
-        `empty` leaves out the random numbers, for when only sizes are of interest.
-        """
-        pools = tuple(Pool.empty(None if empty else seed, k, 3 * capacity, particles) for k in range(len(ratios)))
-        return cls(jnp.asarray(seed), pools, ratios, tolerance, capacity)
+        """Populations of these relative sizes about which nothing is known yet; `streams` are their normal numbers."""
+        return cls(seed, tuple(map(Pool.empty, streams)), ratios, tolerance, room, axis)
 
     def _with(self, **changes: Any) -> Self:
         return dataclasses.replace(self, **changes)
 
+    def _agree(self, number: Int[Array, ""]) -> Int[Array, ""]:
+        """The largest of all replicas."""
+        return number if self.axis is None else jax.lax.pmax(number, self.axis)
+
     @property
     def exhausted(self) -> Bool[Array, ""]:
         """Whether a span ran out of room, so that the last results are wrong and have to be repeated."""
-        full = [pool.seen.full for pool in self.pools] + [matrix.full for matrix in self.matrices.values()]
+        full = [pool.seen.full for pool in self.pools]
+        for matrix in self.matrices.values():
+            full += matrix.full
         return jnp.any(jnp.stack(full))
 
-    def grown(self, exhausted: Substrate) -> Self:
-        """With room for more directions wherever it did not suffice for `exhausted`."""
-        assert isinstance(exhausted, Conditioned)
-        pairs = zip(self.pools, exhausted.pools, strict=True)
-        pools = tuple(pool.grown(after, int(self.seed), k) for k, (pool, after) in enumerate(pairs))
-        matrices = {name: matrix.grown(exhausted.matrices[name]) for name, matrix in self.matrices.items()}
-        return self._with(pools=pools, matrices=matrices)
+    def larger_room(self) -> Room:
+        """Room that suffices longer than that of this substrate, which ran out of it."""
+        particles = [pool.stream.shape[-1] for pool in self.pools]
+        pools = (
+            larger(size, full=bool(pool.seen.full), particles=count)
+            for size, pool, count in zip(self.room.pools, self.pools, particles, strict=True)
+        )
+        room = dataclasses.replace(self.room, pools=tuple(pools))
+        for name, sizes in self.room.matrices:
+            matrix = self.matrices[name]
+            s, t = particles[matrix.source], particles[matrix.target]
+            kinds = zip(sizes, matrix.full, (s, t, t, s), strict=True)
+            a, b, c, d = (larger(size, full=bool(full), particles=most) for size, full, most in kinds)
+            room = room.having(name, (a, b, c, d))
+        return room
 
-    def with_room_of(self, other: Substrate) -> Self:
-        """With as much room as another one has."""
-        assert isinstance(other, Conditioned)
-        pairs = zip(self.pools, other.pools, strict=True)
-        pools = tuple(pool.with_room(len(like.stream), int(self.seed), k) for k, (pool, like) in enumerate(pairs))
-        matrices = jax.tree.map(lambda leaf, like: pad_to(leaf, like.shape), self.matrices, other.matrices)
-        return self._with(pools=pools, matrices=matrices)
+    def with_room(self, room: Room, streams: tuple[Float[Array, "_ s"], ...]) -> Self:
+        """With other capacities; `streams` begin with the numbers that there were."""
+        pools = tuple(pool.with_room(stream) for pool, stream in zip(self.pools, streams, strict=True))
+        matrices = {name: self.matrices[name].with_room(sizes) for name, sizes in room.matrices}
+        return self._with(pools=pools, matrices=matrices, room=room)
+
+    @property
+    def crowding(self) -> float:
+        """Independent vectors that a population has seen, for each of its particles, at most."""
+        return max(int(pool.seen.rank) / pool.stream.shape[-1] for pool in self.pools)
+
+    def settled(self) -> Self:
+        """Without what was kept for the rest of a step."""
+        return self._with(recent={})
 
     @property
     def ranks(self) -> Int[Array, "matrices 2"] | None:
         """Number of directions that every matrix and its transpose were asked about."""
-        return jnp.stack([matrix.known.ranks for matrix in self.matrices.values()]) if self.matrices else None
+        return jnp.stack([jnp.stack(matrix.known.ranks) for matrix in self.matrices.values()]) if self.matrices else None
 
     def gaussian(
         self, name: str, population: int, count: int, step: Array | None = None
@@ -169,87 +192,114 @@ class Conditioned(Substrate):
         return drawn, after
 
     def with_matrix(
-        self, name: str, source: int, target: int, scale: float, *, adjoint: bool = True, shakes: int = 0
+        self, name: str, source: int, target: int, scale: Scalar, *, adjoint: bool = True, shakes: int = 0
     ) -> Self:
         """Add a matrix of which nothing is known yet."""
-        s, t = (self.pools[population].stream.shape[1] for population in (source, target))
-        left = Span.empty(self.capacity, t) if shakes or not adjoint else None
-        right = Span.empty(self.capacity, s) if shakes else None
-        known: Knowledge | DiffusingKnowledge = Knowledge.nothing(self.capacity, s, t)
-        if shakes:
-            known = DiffusingKnowledge.nothing(self.capacity, 1 + shakes, s, t)
-        core = jnp.zeros((min(self.capacity, t), min(self.capacity, s)))
-        value = Value(jnp.zeros(1 + shakes).at[0].set(1.0), core)
-        matrix = ConditionedMatrix(known, left, right, value, source, target, scale)
-        return self._with(matrices={**self.matrices, name: matrix})
+        learned = bool(shakes) or not adjoint, bool(shakes)
+        return self._with_matrix(name, (source, target), scale, (True, True), learned, shakes)
 
-    def with_partner(self, name: str, partner: str, scale: float, correlation: float) -> Self:
+    def _with_matrix(
+        self,
+        name: str,
+        ends: tuple[int, int],
+        scale: Scalar,
+        asked: tuple[bool, bool],
+        learned: tuple[bool, bool] = (False, False),
+        shakes: int = 0,
+    ) -> Self:
+        """Add a matrix that is `asked` forward or backward, and has left and right spans of its own if `learned`."""
+        s, t = (self.pools[population].stream.shape[1] for population in ends)
+        sizes = self.room.of(name, asked, learned)
+        known: Knowledge | DiffusingKnowledge = Knowledge.nothing(sizes[:2], s, t)
+        if shakes:
+            known = DiffusingKnowledge.nothing(sizes[:2], 1 + shakes, s, t)
+        left = Span.empty(sizes[2], t) if learned[0] else None
+        right = Span.empty(sizes[3], s) if learned[1] else None
+        core = jnp.zeros((sizes[2] if learned[0] else sizes[1], sizes[3] if learned[1] else sizes[0]))
+        value = Value(jnp.zeros(1 + shakes).at[0].set(1.0), core)
+        matrix = ConditionedMatrix(known, left, right, value, jnp.asarray(scale), *ends)
+        return self._with(matrices={**self.matrices, name: matrix}, room=self.room.having(name, sizes))
+
+    def with_partner(self, name: str, partner: str, scale: Scalar, correlation: Scalar) -> Self:
         """Add a frozen matrix correlated with the initial value of another one."""
-        other = self.matrices[partner]
-        fresh = self.with_matrix(f"{name} fresh", other.source, other.target, scale)
-        return fresh._with(partners=(*self.partners, (name, partner, correlation)))
+        return self._with_partner(name, partner, self.matrices[partner], scale, correlation)
+
+    def _with_partner(
+        self, name: str, partner: str, like: ConditionedMatrix, scale: Scalar, correlation: Scalar
+    ) -> Self:
+        fresh = self._with_matrix(f"{name} fresh", (like.source, like.target), scale, (False, True))
+        partners = {**self.partners, name: jnp.asarray(correlation, self.tolerance.dtype)}
+        return fresh._with(partners=partners, partner_of=(*self.partner_of, (name, partner)))
 
     def apply(self, name: str, vectors: Float[Array, "*rows n"]) -> tuple[Float[Array, "*rows m"], Self]:
         """W v / sqrt(n_s) for every row v."""
-        rows = vectors.reshape(-1, vectors.shape[-1])
-        answer, substrate = self._ask(name, self.matrices[name].value.weight, rows, transposed=False)
-        matrix = substrate.matrices[name]
-        coordinates = answer.coordinates if matrix.right is None else matrix.right.coordinates(rows)
-        image = composed(answer, matrix, coordinates @ matrix.value.core.T, matrix.left, transposed=False)
-        return image.reshape(*vectors.shape[:-1], -1), substrate
+        return self._apply(name, vectors, 0)
 
     def apply_transpose(self, name: str, vectors: Float[Array, "*rows m"]) -> tuple[Float[Array, "*rows n"], Self]:
         """W^T u / sqrt(n_t) for every row u."""
-        rows = vectors.reshape(-1, vectors.shape[-1])
-        for known, partner, correlation in self.partners:
-            if known == name:
-                image, substrate = self._feedback(f"{name} fresh", partner, correlation, rows)
-                return image.reshape(*vectors.shape[:-1], -1), substrate
-        answer, substrate = self._ask(name, self.matrices[name].value.weight, rows, transposed=True)
+        if name in self.partners:
+            return self._feedback(name, vectors)
+        return self._apply(name, vectors, 1)
+
+    def _apply(self, name: str, vectors: Float[Array, "*rows n"], side: int) -> tuple[Float[Array, "*rows m"], Self]:
+        answer, substrate = self._ask(name, self.matrices[name].value.weight, vectors, side)
         matrix = substrate.matrices[name]
-        coordinates = answer.coordinates if matrix.left is None else matrix.left.coordinates(rows)
-        learned = coordinates @ matrix.value.core / self._factor(matrix)
-        image = composed(answer, matrix, learned, matrix.right, transposed=True)
+        separate = matrix.left is not None, matrix.right is not None
+        rows = vectors.reshape(-1, vectors.shape[-1])
+        coordinates = inner(rows, matrix.updates(side)) if separate[1 - side] else answer.coordinates
+        learned = coordinates @ (matrix.value.core if side else matrix.value.core.T)
+        if side:
+            learned = learned / self._factor(matrix, 0)
+        if separate[side]:
+            image = matrix.known.image(side, answer.noise, answer.response) + learned @ matrix.updates(1 - side)
+        else:
+            image = matrix.known.image(side, answer.noise, answer.response + learned)
+        if not separate[1 - side]:
+            substrate = substrate._with(recent={**substrate.recent, f"{name} {side}": Recent(vectors, coordinates)})
         return image.reshape(*vectors.shape[:-1], -1), substrate
 
     def initial_transpose(self, name: str, vectors: Float[Array, "*rows m"]) -> tuple[Float[Array, "*rows n"], Self]:
         """W(0)^T u / sqrt(n_t) for every row u."""
-        rows, weight = vectors.reshape(-1, vectors.shape[-1]), self.matrices[name].value.weight
-        answer, substrate = self._ask(name, jnp.zeros_like(weight).at[0].set(1.0), rows, transposed=True)
-        image = composed(answer, substrate.matrices[name], None, None, transposed=True)
+        weight = self.matrices[name].value.weight
+        return self._initial(name, jnp.zeros_like(weight).at[0].set(1.0), vectors)
+
+    def _initial(
+        self, name: str, weight: Float[Array, " slots"], vectors: Float[Array, "*rows m"]
+    ) -> tuple[Float[Array, "*rows n"], Self]:
+        answer, substrate = self._ask(name, weight, vectors, 1)
+        image = substrate.matrices[name].known.image(1, answer.noise, answer.response)
         return image.reshape(*vectors.shape[:-1], -1), substrate
 
-    def _feedback(
-        self, fresh: str, partner: str, correlation: float, rows: Float[Array, "p m"]
-    ) -> tuple[Float[Array, "p n"], Self]:
+    def _feedback(self, name: str, vectors: Float[Array, "*rows m"]) -> tuple[Float[Array, "*rows n"], Self]:
         """(rho W(0) + sqrt(1 - rho^2) W')^T u / sqrt(n_t)."""
+        partner, correlation = dict(self.partner_of)[name], self.partners[name]
         weight = self.matrices[partner].value.weight
-        initial = jnp.zeros_like(weight).at[0].set(correlation)
-        own, substrate = self._ask(partner, initial, rows, transposed=True)
-        image = composed(own, substrate.matrices[partner], None, None, transposed=True)
-        rest = jnp.full(1, math.sqrt(1 - correlation**2))
-        other, substrate = substrate._ask(fresh, rest, rows, transposed=True)
-        return image + composed(other, substrate.matrices[fresh], None, None, transposed=True), substrate
+        own, substrate = self._initial(partner, jnp.zeros_like(weight).at[0].set(correlation), vectors)
+        rest = jnp.sqrt(1 - correlation**2)[None]
+        other, substrate = substrate._initial(f"{name} fresh", rest, vectors)
+        return own + other, substrate
 
-    def _factor(self, matrix: ConditionedMatrix) -> float:
-        """sqrt(n_s/n_t)."""
-        return math.sqrt(self.ratios[matrix.source] / self.ratios[matrix.target])
+    def _factor(self, matrix: ConditionedMatrix, side: int) -> Float[Array, ""]:
+        """sqrt(n_s/n_t), or its inverse for the transpose."""
+        ends = (matrix.target, matrix.source) if side else (matrix.source, matrix.target)
+        return jnp.sqrt(self.ratios[ends[0]] / self.ratios[ends[1]])
 
     def _ask(
-        self, name: str, weight: Float[Array, " slots"], vectors: Float[Array, "p n"], *, transposed: bool
+        self, name: str, weight: Float[Array, " slots"], vectors: Float[Array, "*rows n"], side: int
     ) -> tuple[Answer, Self]:
         """What the random part of W, with the given weight, makes of vectors."""
-        matrix = self.matrices[name]
-        here, there = (matrix.target, matrix.source) if transposed else (matrix.source, matrix.target)
-        factor = self._factor(matrix) ** (-1 if transposed else 1)
-        known: Any = matrix.known.turned(1 / factor) if transposed else matrix.known
-        if isinstance(known, DiffusingKnowledge):
+        matrix, rows = self.matrices[name], vectors.reshape(-1, vectors.shape[-1])
+        here, there = (matrix.target, matrix.source) if side else (matrix.source, matrix.target)
+        factor = self._factor(matrix, side)
+        question = Question(side, here, there, factor, matrix.scale, self.tolerance, self._agree)
+        known: Any
+        if isinstance(matrix.known, DiffusingKnowledge):
             slots = jnp.concatenate([matrix.scale * weight[:1], weight[1:]])
-            answer, known, pools = known.ask(slots, vectors, self.pools, there, factor, self.tolerance)
+            answer, known, pools = matrix.known.ask(question, slots, rows, self.pools)
         else:
-            between = (here, there)
-            answer, known, pools = known.ask(weight, vectors, self.pools, between, factor, matrix.scale, self.tolerance)
-        matrix = dataclasses.replace(matrix, known=known.turned(factor) if transposed else known)
+            answer, known, pools = matrix.known.ask(question, rows, self.pools)
+            answer = Answer(weight[0] * answer.noise, weight[0] * answer.response, answer.coordinates)
+        matrix = dataclasses.replace(matrix, known=known)
         return answer, self._with(pools=pools, matrices={**self.matrices, name: matrix})
 
     @property
@@ -265,36 +315,30 @@ class Conditioned(Substrate):
     def direction(self, name: str, gradient: OuterProducts) -> tuple[Value, Self]:
         """dW/dt in the coordinates of the spans."""
         matrix = self.matrices[name]
-        left, right = matrix.left, matrix.right
-        if left is not None:
-            left = _extended(left, gradient.left, self.tolerance)
-        if right is not None:
-            right = _extended(right, gradient.right, self.tolerance)
+        left, right = (
+            None if span is None else self._extended(span, vectors.reshape(-1, vectors.shape[-1]))
+            for span, vectors in ((matrix.left, gradient.left), (matrix.right, gradient.right))
+        )
         matrix = dataclasses.replace(matrix, left=left, right=right)
-        coordinates = matrix.left_span.coordinates(gradient.left).T @ matrix.right_span.coordinates(gradient.right)
-        moving = Value(jnp.zeros_like(matrix.value.weight), gradient.strength * coordinates)
-        return moving, self._with(matrices={**self.matrices, name: matrix})
+        after = self._with(matrices={**self.matrices, name: matrix})
+        rows = after._coordinates(name, 0, gradient.right)
+        columns = gradient.weights[:, None] * after._coordinates(name, 1, gradient.left)
+        return Value(jnp.zeros_like(matrix.value.weight), gradient.strength * (columns.T @ rows)), after
+
+    def _coordinates(self, name: str, side: int, vectors: Float[Array, "*rows n"]) -> Float[Array, "p q"]:
+        """Of vectors of an update; those of vectors that the matrix was just asked about are known."""
+        known = self.recent.get(f"{name} {side}")
+        if known is not None and known.vectors is vectors:
+            return known.coordinates
+        return inner(vectors.reshape(-1, vectors.shape[-1]), self.matrices[name].updates(side))
+
+    def _extended(self, span: Span, vectors: Float[Array, "p s"]) -> Span:
+        """With the directions of the vectors outside of it."""
+        coordinates = span.coordinates(vectors)
+        rows, count = new_directions(span.rows, vectors, coordinates, self.tolerance, self._agree)
+        return in_blocks(lambda span, block, number: span.appended(block, number), span, rows, count)
 
     def shaken(self, name: str, amount: Float[Array, ""], step: Array) -> Self:
         """Add a matrix with fresh entries N(0, amount^2): another slot of weight `amount`."""
         value = self.matrices[name].value
         return self.with_values({name: Value(value.weight.at[1 + step].add(amount), value.core)})
-
-
-def composed(
-    answer: Answer, matrix: ConditionedMatrix, learned: Array | None, span: Span | None, *, transposed: bool
-) -> Float[Array, "p m"]:
-    """noise + response R + learned (coordinates in `span`, or along R too if that is None)."""
-    asked: Any = matrix.known.forward if transposed else matrix.known.backward
-    rows: Array = asked.span.rows if isinstance(matrix.known, Knowledge) else asked.vectors
-    if learned is None:
-        return answer.noise + answer.response @ rows
-    if span is None:
-        return answer.noise + (answer.response + learned) @ rows
-    return answer.noise + answer.response @ rows + learned @ span.rows
-
-
-def _extended(span: Span, vectors: Float[Array, "p s"], tolerance: float) -> Span:
-    """With the directions of the vectors outside of it."""
-    rows, count = new_directions(span, vectors, tolerance)
-    return in_blocks(lambda span, block, number: span.appended(block, number), span, rows, count)

@@ -6,7 +6,8 @@ from typing import Self
 
 from jaxtyping import Array, Float
 
-from .conditioned import Conditioned, composed
+from .conditioned import Conditioned
+from .substrate import Scalar, inner
 
 
 class Decoupled(Conditioned):
@@ -17,29 +18,26 @@ class Decoupled(Conditioned):
     """
 
     def with_matrix(
-        self, name: str, source: int, target: int, scale: float, *, adjoint: bool = True, shakes: int = 0
+        self, name: str, source: int, target: int, scale: Scalar, *, adjoint: bool = True, shakes: int = 0
     ) -> Self:
         """Add a matrix, and another one that takes its place in backward passes."""
         del adjoint
-        forward = super().with_matrix(name, source, target, scale, adjoint=False, shakes=shakes)
-        return Conditioned.with_matrix(forward, _backward(name), source, target, scale)
+        ends, learned = (source, target), (True, bool(shakes))
+        forward = self._with_matrix(name, ends, scale, (True, False), learned, shakes)
+        return forward._with_matrix(_backward(name), ends, scale, (False, True))
 
-    def with_partner(self, name: str, partner: str, scale: float, correlation: float) -> Self:
+    def with_partner(self, name: str, partner: str, scale: Scalar, correlation: Scalar) -> Self:
         """Add a frozen matrix, correlated with the one of backward passes."""
-        other = self.matrices[partner]
-        fresh = Conditioned.with_matrix(self, f"{name} fresh", other.source, other.target, scale)
-        return fresh._with(partners=(*self.partners, (name, _backward(partner), correlation)))
+        return self._with_partner(name, _backward(partner), self.matrices[partner], scale, correlation)
 
     def apply_transpose(self, name: str, vectors: Float[Array, "*rows m"]) -> tuple[Float[Array, "*rows n"], Self]:
         """W^T u / sqrt(n_t): the initial part from the copy, and what was learned."""
         if name not in self.matrices:
             return super().apply_transpose(name, vectors)
-        rows, copy = vectors.reshape(-1, vectors.shape[-1]), _backward(name)
-        answer, substrate = self._ask(copy, self.matrices[name].value.weight, rows, transposed=True)
+        image, substrate = self._initial(_backward(name), self.matrices[name].value.weight, vectors)
         matrix = substrate.matrices[name]
-        learned = matrix.left_span.coordinates(rows) @ matrix.value.core / self._factor(matrix)
-        image = composed(answer, substrate.matrices[copy], None, None, transposed=True)
-        return (image + learned @ matrix.right_span.rows).reshape(*vectors.shape[:-1], -1), substrate
+        learned = inner(vectors, matrix.updates(1)) @ matrix.value.core / self._factor(matrix, 0)
+        return image + learned @ matrix.updates(0), substrate
 
     def initial_transpose(self, name: str, vectors: Float[Array, "*rows m"]) -> tuple[Float[Array, "*rows n"], Self]:
         """W(0)^T has nothing to do with W(0)."""

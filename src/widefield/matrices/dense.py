@@ -62,8 +62,9 @@ class Dense(Substrate):
 
     def direction(self, name: str, gradient: OuterProducts) -> tuple[Float[Array, "m n"], Self]:
         """dW/dt."""
-        strength = gradient.strength / math.sqrt(self.arrays[name].shape[1])
-        return (strength * gradient.left).T @ gradient.right, self
+        left, right = (v.reshape(-1, v.shape[-1]) for v in (gradient.left, gradient.right))
+        strength = gradient.strength / math.sqrt(right.shape[1])
+        return (strength * gradient.weights[:, None] * left).T @ right, self
 
     def shaken(self, name: str, amount: Float[Array, ""], step: Array) -> Self:
         """Add a matrix with fresh entries N(0, amount^2)."""

@@ -16,9 +16,9 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from .knowledge import Answer
+from .knowledge import Answer, Question
 from .pools import Pools, put
-from .spans import enlarged, in_blocks, inverse_root, pad_to, put_rows
+from .spans import cleared, in_blocks, inverse_root, pad_to, put_rows
 from .substrate import inner
 
 
@@ -47,76 +47,69 @@ class Questions(eqx.Module):
         self, slots: Float[Array, " slots"], vectors: Float[Array, "p s"], axes: Float[Array, "p p"], noise: Array
     ) -> Questions:
         """With questions whose parts outside of what is known are combined by `axes`."""
+        fits = self.rank + len(vectors) <= len(self.vectors)
         along = self.coordinates(slots, vectors)
-        own = put_rows(jnp.zeros((len(self.axes), len(axes))), axes.T, self.rank).T
+        own = put_rows(jnp.zeros((len(self.axes), len(axes))), axes.T, self.rank, fits).T
         rows = own - axes @ along @ self.axes
         repeated = jnp.broadcast_to(slots[None, :], (len(vectors), len(slots)))
         return Questions(
-            put_rows(self.vectors, vectors, self.rank),
-            put_rows(self.slots, repeated, self.rank),
-            put_rows(self.axes, rows, self.rank),
-            put_rows(self.noise, noise, self.rank),
-            self.rank + len(vectors),
-            self.full | (self.rank + len(vectors) > len(self.vectors)),
+            put_rows(self.vectors, vectors, self.rank, fits),
+            put_rows(self.slots, repeated, self.rank, fits),
+            put_rows(self.axes, rows, self.rank, fits),
+            put_rows(self.noise, noise, self.rank, fits),
+            self.rank + jnp.where(fits, len(vectors), 0),
+            self.full | ~fits,
         )
 
-    def grown(self, after: Questions) -> Questions:
-        """With more room, if it did not suffice for `after`."""
-        if not bool(after.full):
-            return self
-        rows = enlarged(len(self.vectors))
-        tall = [pad_to(array, (rows, array.shape[1])) for array in (self.vectors, self.slots, self.noise)]
-        return Questions(tall[0], tall[1], pad_to(self.axes, (rows, rows)), tall[2], self.rank, self.full)
+    def with_room(self, rows: int) -> Questions:
+        """With room for other numbers of questions."""
+        tall = [cleared(array, self.rank, rows) for array in (self.vectors, self.slots, self.axes, self.noise)]
+        axes = pad_to(tall[2], (rows, rows))
+        return Questions(tall[0], tall[1], axes, tall[3], self.rank, jnp.zeros((), bool))
 
 
 class DiffusingKnowledge(eqx.Module):
-    """Everything that W(t) was asked at any time, forward and backward."""
+    """Everything that W(t) and its transpose were asked at any time."""
 
-    forward: Questions
-    backward: Questions
+    sides: tuple[Questions, Questions]
 
     @classmethod
-    def nothing(cls, capacity: int, slots: int, source: int, target: int) -> DiffusingKnowledge:
+    def nothing(cls, room: tuple[int, int], slots: int, source: int, target: int) -> DiffusingKnowledge:
         """Never asked."""
-        return cls(
-            Questions.nothing(capacity, slots, source, target), Questions.nothing(capacity, slots, target, source)
-        )
+        forward = Questions.nothing(room[0], slots, source, target)
+        return cls((forward, Questions.nothing(room[1], slots, target, source)))
 
     @property
-    def full(self) -> Array:
-        """Whether there was too little room."""
-        return self.forward.full | self.backward.full
+    def room(self) -> tuple[int, int]:
+        """Capacities for questions, forward and backward."""
+        return len(self.sides[0].vectors), len(self.sides[1].vectors)
 
     @property
-    def ranks(self) -> Int[Array, " 2"]:
+    def full(self) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
+        """Whether there was too little room, forward and backward."""
+        return self.sides[0].full, self.sides[1].full
+
+    @property
+    def ranks(self) -> tuple[Int[Array, ""], Int[Array, ""]]:
         """Number of questions asked, forward and backward."""
-        return jnp.stack([self.forward.rank, self.backward.rank])
+        return self.sides[0].rank, self.sides[1].rank
 
-    def turned(self, factor: float) -> DiffusingKnowledge:
-        """The same for the transpose."""
-        del factor
-        return DiffusingKnowledge(self.backward, self.forward)
-
-    def grown(self, after: DiffusingKnowledge) -> DiffusingKnowledge:
-        """With more room wherever it did not suffice for `after`."""
-        return DiffusingKnowledge(self.forward.grown(after.forward), self.backward.grown(after.backward))
+    def with_room(self, room: tuple[int, int]) -> DiffusingKnowledge:
+        """With room for other numbers of questions."""
+        return DiffusingKnowledge((self.sides[0].with_room(room[0]), self.sides[1].with_room(room[1])))
 
     def ask(
-        self,
-        slots: Float[Array, " slots"],
-        vectors: Float[Array, "p n"],
-        pools: Pools,
-        there: int,
-        factor: float,
-        tolerance: float,
+        self, question: Question, slots: Float[Array, " slots"], vectors: Float[Array, "p s"], pools: Pools
     ) -> tuple[Answer, DiffusingKnowledge, Pools]:
-        """W(t) v / sqrt(n_s), where `slots` are a(t); `there` is the population of the answer."""
-        along = self.forward.coordinates(slots, vectors)
+        """W(t) v / sqrt(n_here), where `slots` are a(t); they know the scale already."""
+        side, there = question.side, question.there
+        asked, other = self.sides[side], self.sides[1 - side]
+        along = asked.coordinates(slots, vectors)
         size = jnp.sum(slots**2)
         values, axes = jnp.linalg.eigh(size * inner(vectors, vectors) - along @ along.T)
         values, axes = values[::-1], axes[:, ::-1]
-        kept = values > tolerance**2 * size * jnp.mean(vectors**2)
-        count = jnp.sum(kept, dtype=jnp.int32)
+        kept = values > question.tolerance**2 * size * jnp.mean(vectors**2)
+        count = question.agree(jnp.sum(kept, dtype=jnp.int32))
 
         def learn(carry: tuple[Questions, Pools], vectors: Array, _: Array) -> tuple[Questions, Pools]:
             questions, pools = carry
@@ -125,9 +118,13 @@ class DiffusingKnowledge(eqx.Module):
             return questions.appended(slots, vectors, rows, fresh), put(pools, there, pool)
 
         once = jnp.minimum(count, 1)
-        forward, pools = in_blocks(learn, (self.forward, pools), vectors, once, len(vectors))
-        known = DiffusingKnowledge(forward, self.backward)
-        weights = (factor * inner(vectors, self.backward.noise)) @ self.backward.axes
-        response = weights * (self.backward.slots @ slots)[None, :]
-        coordinates = forward.coordinates(slots, vectors)
-        return Answer(coordinates @ forward.noise, response, coordinates), known, pools
+        asked, pools = in_blocks(learn, (asked, pools), vectors, once, len(vectors))
+        weights = (question.factor * inner(vectors, other.noise)) @ other.axes
+        response = weights * (other.slots @ slots)[None, :]
+        coordinates = asked.coordinates(slots, vectors)
+        known = DiffusingKnowledge((asked, other) if side == 0 else (other, asked))
+        return Answer(coordinates, response, coordinates), known, pools
+
+    def image(self, side: int, noise: Float[Array, "p q"], along: Float[Array, "p r"]) -> Float[Array, "p t"]:
+        """sum_i noise_i e_i + sum_j along_j r_j."""
+        return noise @ self.sides[side].noise + along @ self.sides[1 - side].vectors

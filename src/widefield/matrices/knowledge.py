@@ -2,122 +2,132 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import NamedTuple
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from .pools import Pools, put
-from .spans import Span, in_blocks, new_directions, pad_to, put_rows
+from .spans import Agree, cleared, in_blocks, new_directions, put_rows
 from .substrate import inner
 
 
-class Answer(eqx.Module):
-    """W v: noise + response R, and the coordinates <Q, v>, where R, Q are the directions asked about on both sides."""
+class Question(NamedTuple):
+    """What W (side 0) or its transpose (side 1) is asked.
 
-    noise: Float[Array, "p m"]
+    `here` and `there` are the populations of the vectors and of the answer, `factor` is sqrt(n_here/n_there), `scale`
+    the standard deviation of the entries; directions weaker than `tolerance` are not followed.
+    """
+
+    side: int
+    here: int
+    there: int
+    factor: Float[Array, ""]
+    scale: Float[Array, ""]
+    tolerance: Float[Array, ""]
+    agree: Agree
+
+
+class Answer(NamedTuple):
+    """W v = noise [e] + response [r]: weights of the noise of the directions asked on this side, and along those on the other.
+
+    `coordinates` are those of v among the orthonormal directions asked about on this side.
+    """
+
+    noise: Float[Array, "p q"]
     response: Float[Array, "p r"]
     coordinates: Float[Array, "p q"]
 
 
-class Asked(eqx.Module):
-    """Directions that a matrix (or its transpose) was applied to, and the noise E (or F) of their images."""
-
-    span: Span
-    noise: Float[Array, "capacity t"]
-
-    @classmethod
-    def nothing(cls, capacity: int, here: int, there: int) -> Asked:
-        """Not applied to anything yet."""
-        span = Span.empty(capacity, here)
-        return cls(span, jnp.zeros((len(span.rows), there)))
-
-    def grown(self, after: Asked) -> Asked:
-        """With room for more directions, if it did not suffice for `after`."""
-        span = self.span.grown(after.span)
-        return Asked(span, pad_to(self.noise, (len(span.rows), self.noise.shape[1])))
-
-
 class Knowledge(eqx.Module):
-    """All that is known of a matrix with entries N(0, scale^2): both sides, and M_ij = <W q_i, r_j>."""
+    """All that is known of a matrix: rows [q; f] over its source and [e; r] over its target.
 
-    forward: Asked
-    backward: Asked
-    cross: Float[Array, "q r"]
+    The matrix was applied to the orthonormal q_i, each with fresh noise e_i, and its transpose to the orthonormal r_j, each
+    with fresh noise f_j. There is room for `split` of the first kind; of both kinds `ranks` are there.
+    """
+
+    rows: tuple[Float[Array, "capacity n"], Float[Array, "capacity m"]]
+    ranks: tuple[Int[Array, ""], Int[Array, ""]]
+    full: tuple[Bool[Array, ""], Bool[Array, ""]]
+    split: int = eqx.field(static=True)
 
     @classmethod
-    def nothing(cls, capacity: int, source: int, target: int) -> Knowledge:
+    def nothing(cls, room: tuple[int, int], source: int, target: int) -> Knowledge:
         """Never asked; populations are represented by `source` and `target` particles."""
-        forward, backward = Asked.nothing(capacity, source, target), Asked.nothing(capacity, target, source)
-        return cls(forward, backward, jnp.zeros((len(forward.noise), len(backward.noise))))
+        none, false = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
+        rows = jnp.zeros((sum(room), source)), jnp.zeros((sum(room), target))
+        return cls(rows, (none, none), (false, false), room[0])
 
     @property
-    def spans(self) -> tuple[Span, Span]:
-        """Directions asked about, forward and backward."""
-        return self.forward.span, self.backward.span
+    def room(self) -> tuple[int, int]:
+        """Capacities for directions asked about, forward and backward."""
+        return self.split, len(self.rows[0]) - self.split
 
-    @property
-    def full(self) -> Array:
-        """Whether there was too little room."""
-        return self.forward.span.full | self.backward.span.full
+    def asked(self, side: int) -> Float[Array, "q s"]:
+        """Orthonormal directions asked about: q over the source, or r over the target."""
+        return self.rows[side][self._block(side)]
 
-    @property
-    def ranks(self) -> Int[Array, " 2"]:
-        """Number of directions asked about, forward and backward."""
-        return jnp.stack([self.forward.span.rank, self.backward.span.rank])
+    def _block(self, side: int) -> slice:
+        return slice(None, self.split) if side == 0 else slice(self.split, None)
 
-    def turned(self, factor: float) -> Knowledge:
-        """The same for the transpose; `factor` is sqrt(n_s/n_t) of the matrix at hand."""
-        return Knowledge(self.backward, self.forward, self.cross.T / factor)
-
-    def grown(self, after: Knowledge) -> Knowledge:
-        """With room for more directions wherever it did not suffice for `after`."""
-        forward, backward = self.forward.grown(after.forward), self.backward.grown(after.backward)
-        return Knowledge(forward, backward, pad_to(self.cross, (len(forward.noise), len(backward.noise))))
+    def with_room(self, room: tuple[int, int]) -> Knowledge:
+        """With room for other numbers of directions."""
+        both = [
+            [cleared(rows[self._block(side)], self.ranks[side], room[side]) for side in (0, 1)] for rows in self.rows
+        ]
+        false = jnp.zeros((), bool)
+        over_source, over_target = (jnp.concatenate(parts) for parts in both)
+        return Knowledge((over_source, over_target), self.ranks, (false, false), room[0])
 
     def ask(
-        self,
-        weight: Float[Array, " 1"],
-        vectors: Float[Array, "p n"],
-        pools: Pools,
-        between: tuple[int, int],
-        factor: float,
-        scale: float,
-        tolerance: float,
+        self, question: Question, vectors: Float[Array, "p s"], pools: Pools
     ) -> tuple[Answer, Knowledge, Pools]:
-        """weight W v / sqrt(n_s); `between` are the populations of v and of the answer, factor is sqrt(n_s/n_t)."""
-        here, there = between
-
-        def learn(
-            carry: tuple[Knowledge, Pools, Array], directions: Array, count: Array
-        ) -> tuple[Knowledge, Pools, Array]:
-            known, pools, coordinates = carry
-            at = (jnp.zeros_like(count), known.forward.span.rank)
-            coordinates = jax.lax.dynamic_update_slice(coordinates, inner(vectors, directions), at)
-            pools = put(pools, here, pools[here].having_seen(directions))
-            pool, fresh = pools[there].draw(len(directions), count)
-            known = known._with_answers(directions, scale * fresh, count, factor)
-            return known, put(pools, there, pool), coordinates
-
-        coordinates = self.forward.span.coordinates(vectors)
+        """W v / sqrt(n_here), as weights of what is known."""
+        side, own, other = question.side, self._block(question.side), self._block(1 - question.side)
+        along = inner(vectors, self.rows[side])
+        coordinates = along[:, own]
         # Cheap and cautious: what is outside the span, by Pythagoras. `new_directions` then looks closely.
         squares = jnp.mean(vectors**2, axis=1)
-        news = jnp.any(squares - jnp.sum(coordinates**2, axis=1) > tolerance**2 * jnp.mean(squares))
+        news = jnp.any(squares - jnp.sum(coordinates**2, axis=1) > question.tolerance**2 * jnp.mean(squares))
         directions, count = jax.lax.cond(
-            news,
-            lambda: new_directions(self.forward.span, vectors, tolerance),
+            question.agree(news.astype(jnp.int32)) > 0,
+            lambda: new_directions(self.asked(side), vectors, coordinates, question.tolerance, question.agree),
             lambda: (jnp.zeros_like(vectors), jnp.zeros((), jnp.int32)),
         )
+
+        def learn(carry: tuple[Knowledge, Pools, Array], block: Array, count: Array) -> tuple[Knowledge, Pools, Array]:
+            known, pools, coordinates = carry
+            at = (jnp.zeros_like(count), known.ranks[side])
+            coordinates = jax.lax.dynamic_update_slice(coordinates, inner(vectors, block), at)
+            pools = put(pools, question.here, pools[question.here].having_seen(block, question.agree))
+            pool, fresh = pools[question.there].draw(len(block), count)
+            known = known._with_answers(side, block, question.scale * fresh, count)
+            return known, put(pools, question.there, pool), coordinates
+
         known, pools, coordinates = in_blocks(learn, (self, pools, coordinates), directions, count)
-        response = factor * inner(vectors, known.backward.noise) + coordinates @ known.cross
-        answer = Answer(weight[0] * (coordinates @ known.forward.noise), weight[0] * response, coordinates)
-        return answer, known, pools
+        return Answer(coordinates, question.factor * along[:, other], coordinates), known, pools
 
     def _with_answers(
-        self, directions: Float[Array, "p n"], noise: Float[Array, "p m"], count: Int[Array, ""], factor: float
+        self, side: int, directions: Float[Array, "b s"], noise: Float[Array, "b t"], count: Int[Array, ""]
     ) -> Knowledge:
-        """After W was applied to new directions: M gets rows <F, q>, and F loses its part along q."""
-        asked, along = self.forward, inner(directions, self.backward.noise)
-        forward = Asked(asked.span.appended(directions, count), put_rows(asked.noise, noise, asked.span.rank))
-        backward = Asked(self.backward.span, self.backward.noise - along.T @ directions)
-        return Knowledge(forward, backward, put_rows(self.cross, factor * along, asked.span.rank))
+        """After W (or its transpose) was applied to new directions."""
+        fits = self.ranks[side] + len(directions) <= self.room[side]
+        at = self.ranks[side] + (0 if side == 0 else self.split)
+        mine, theirs = self.rows[side], self.rows[1 - side]
+        mine, theirs = put_rows(mine, directions, at, fits), put_rows(theirs, noise, at, fits)
+        rank = self.ranks[side] + jnp.where(fits, count, jnp.zeros_like(count))
+        full = self.full[side] | ~fits
+        return dataclasses.replace(
+            self,
+            rows=(mine, theirs) if side == 0 else (theirs, mine),
+            ranks=(rank, self.ranks[1]) if side == 0 else (self.ranks[0], rank),
+            full=(full, self.full[1]) if side == 0 else (self.full[0], full),
+        )
+
+    def image(self, side: int, noise: Float[Array, "p q"], along: Float[Array, "p r"]) -> Float[Array, "p t"]:
+        """sum_i noise_i e_i + sum_j along_j r_j, one product for both."""
+        parts = (noise, along) if side == 0 else (along, noise)
+        return jnp.concatenate(parts, axis=1) @ self.rows[1 - side]

@@ -10,8 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from ..gaussian.sobol import normals
-from .spans import Span, new_directions, orthonormalised
+from .spans import Agree, Span, new_directions, orthonormalised
 
 _SEEN = 1e-6
 """Parts of a vector below this fraction count as seen already."""
@@ -31,38 +30,31 @@ class Pool(eqx.Module):
     drawn: Int[Array, ""]
 
     @classmethod
-    def empty(cls, seed: int | None, population: int, capacity: int, particles: int) -> Pool:
-        """Nothing drawn yet; without a seed there is nothing to draw."""
-        one = jnp.ones((), jnp.int32)
-        seen = Span.empty(capacity, particles).appended(jnp.ones((1, particles)), one)
-        shape = seen.rows.shape
-        stream = jnp.zeros(shape) if seed is None else jnp.asarray(normals(seed, population, *shape))
-        return cls(seen, stream, jnp.zeros((), jnp.int32))
+    def empty(cls, stream: Float[Array, "capacity s"]) -> Pool:
+        """Nothing drawn yet."""
+        one, zero = jnp.ones((), jnp.int32), jnp.zeros((), jnp.int32)
+        seen = Span.empty(*stream.shape).appended(jnp.ones((1, stream.shape[1])), one)
+        return cls(seen, stream, zero)
 
     def draw(self, rows: int, count: Int[Array, ""]) -> tuple[Self, Float[Array, "{rows} s"]]:
         """The next `count` Gaussian vectors, and zero rows after those."""
         start = (self.drawn, jnp.zeros_like(self.drawn))
         raw = jax.lax.dynamic_slice(self.stream, start, (rows, self.stream.shape[1]))
-        fresh = orthonormalised(self.seen.residual(raw))
+        fresh = orthonormalised(raw - self.seen.coordinates(raw) @ self.seen.rows)
         fresh = jnp.where((jnp.arange(rows, dtype=count.dtype) < count)[:, None], fresh, 0.0)
         pool = dataclasses.replace(self, seen=self.seen.appended(fresh, count), drawn=self.drawn + count)
         return pool, fresh
 
-    def having_seen(self, directions: Float[Array, "p s"]) -> Pool:
+    def having_seen(self, directions: Float[Array, "p s"], agree: Agree) -> Pool:
         """After vectors over the population were asked about."""
-        rows, count = new_directions(self.seen, directions, _SEEN)
-        return Pool(self.seen.appended(rows, count), self.stream, self.drawn)
+        coordinates = self.seen.coordinates(directions)
+        tolerance = jnp.asarray(_SEEN, directions.dtype)
+        rows, count = new_directions(self.seen.rows, directions, coordinates, tolerance, agree)
+        return dataclasses.replace(self, seen=self.seen.appended(rows, count))
 
-    def grown(self, after: Pool, seed: int, population: int) -> Pool:
-        """With room for more vectors, if it did not suffice for `after`."""
-        return self.with_room(len(self.seen.grown(after.seen).rows), seed, population)
-
-    def with_room(self, rows: int, seed: int, population: int) -> Pool:
-        """With room for `rows` vectors."""
-        if rows == len(self.stream):
-            return self
-        seen = self.seen.with_room(rows)
-        return Pool(seen, jnp.asarray(normals(seed, population, *seen.rows.shape)), self.drawn)
+    def with_room(self, stream: Float[Array, "more s"]) -> Pool:
+        """With as much room as a longer stream of the same numbers has."""
+        return Pool(self.seen.with_room(len(stream)), stream, self.drawn)
 
 
 Pools = tuple[Pool, ...]

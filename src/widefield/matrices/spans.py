@@ -1,4 +1,8 @@
-"""Growing sets of orthonormal vectors in arrays of fixed size."""
+"""Growing sets of orthonormal vectors in arrays of fixed size.
+
+Replicas that run side by side share the number of directions that they know, so that a loop over new ones is one loop
+for all of them: each takes as many as the one that needs most. `Agree` is how they find out.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +14,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from ..base.errors import InvalidInput
 from .substrate import inner
 
 BLOCK = 16
 """New directions are taken up in blocks: most questions bring few, and what is not there should cost nothing."""
 
+_ROUNDING = 1e-7
+"""Directions below this fraction of a vector are rounding errors."""
+
+Agree = Callable[[Int[Array, ""]], Int[Array, ""]]
+"""The largest of a whole number over all replicas that run side by side."""
 
 Carry = TypeVar("Carry")
 
@@ -23,8 +31,8 @@ Carry = TypeVar("Carry")
 class Span(eqx.Module):
     """Orthonormal vectors over a population: the first `rank` rows; the others are zero, to be filled later.
 
-    `full` says that vectors had to be dropped because the rows did not suffice: whatever was computed since is wrong,
-    and must be repeated from an earlier state with more rows (`grown`).
+    `full` says that vectors had to be left out for want of room: whatever was computed since is void. Rows that were
+    there before stay untouched, so that going back means to take back the rank, and to make room (`with_room`).
     """
 
     rows: Float[Array, "capacity s"]
@@ -33,37 +41,28 @@ class Span(eqx.Module):
 
     @classmethod
     def empty(cls, capacity: int, particles: int) -> Span:
-        """Nothing yet. There are no more independent vectors than particles."""
-        return cls(jnp.zeros((min(capacity, particles), particles)), jnp.zeros((), jnp.int32), jnp.zeros((), bool))
+        """Nothing yet."""
+        return cls(jnp.zeros((capacity, particles)), jnp.zeros((), jnp.int32), jnp.zeros((), bool))
 
     def coordinates(self, vectors: Float[Array, "p s"]) -> Float[Array, "p capacity"]:
         """<v, row> for every vector and row."""
         return inner(vectors, self.rows)
 
-    def residual(self, vectors: Float[Array, "p s"]) -> Float[Array, "p s"]:
-        """What is left of the vectors outside the span, up to rounding errors of their size."""
-        return vectors - self.coordinates(vectors) @ self.rows
-
     def appended(self, rows: Float[Array, "p s"], count: Int[Array, ""]) -> Span:
         """With the first `count` of the given orthonormal rows; the others must be zero."""
-        full = self.full | (self.rank + len(rows) > len(self.rows))
-        return Span(put_rows(self.rows, rows, self.rank), self.rank + count, full)
-
-    def grown(self, after: Span) -> Span:
-        """With half as many rows again, if they did not suffice for `after`."""
-        if not bool(after.full):
-            return self
-        capacity, particles = self.rows.shape
-        if capacity == particles:
-            raise InvalidInput(
-                f"particles = {particles} are too few: this problem has more independent directions than that; "
-                "raise particles or rank_tolerance"
-            )
-        return self.with_room(min(enlarged(capacity), particles))
+        fits = self.rank + len(rows) <= len(self.rows)
+        added = jnp.where(fits, count, jnp.zeros_like(count))
+        return Span(put_rows(self.rows, rows, self.rank, fits), self.rank + added, self.full | ~fits)
 
     def with_room(self, rows: int) -> Span:
         """With room for `rows` vectors."""
-        return Span(pad_to(self.rows, (rows, self.rows.shape[1])), self.rank, self.full)
+        return Span(cleared(self.rows, self.rank, rows), self.rank, jnp.zeros((), bool))
+
+
+def cleared(rows: Float[Array, "capacity s"], rank: Int[Array, ""], room: int) -> Float[Array, "{room} s"]:
+    """Rows with another capacity, zero behind the rank."""
+    known = jnp.where((jnp.arange(len(rows)) < rank)[:, None], rows, 0.0)
+    return pad_to(known, (room, rows.shape[1]))
 
 
 def enlarged(capacity: int) -> int:
@@ -78,9 +77,13 @@ def pad_to(array: Array, shape: tuple[int, ...]) -> Array:
     return jnp.pad(array, tuple((0, new - old) for new, old in zip(shape, array.shape, strict=True)))
 
 
-def put_rows(array: Float[Array, "capacity s"], rows: Float[Array, "p s"], at: Int[Array, ""]) -> Array:
-    """Write rows into an array from row `at` on."""
-    return jax.lax.dynamic_update_slice(array, rows, (at, jnp.zeros_like(at)))
+def put_rows(
+    array: Float[Array, "capacity s"], rows: Float[Array, "p s"], at: Int[Array, ""], where: Bool[Array, ""]
+) -> Float[Array, "capacity s"]:
+    """Write rows into an array from row `at` on; without room for them, `where` false, all stays as it is."""
+    start = (at, jnp.zeros_like(at))
+    kept = jnp.where(where, rows, jax.lax.dynamic_slice(array, start, rows.shape))
+    return jax.lax.dynamic_update_slice(array, kept, start)
 
 
 def orthonormalised(vectors: Float[Array, "p s"]) -> Float[Array, "p s"]:
@@ -96,19 +99,25 @@ def inverse_root(values: Float[Array, " p"], where: Bool[Array, " p"]) -> Float[
 
 
 def new_directions(
-    span: Span, vectors: Float[Array, "p s"], tolerance: float
+    rows: Float[Array, "capacity s"],
+    vectors: Float[Array, "p s"],
+    coordinates: Float[Array, "p capacity"],
+    tolerance: Float[Array, ""],
+    agree: Agree,
 ) -> tuple[Float[Array, "p s"], Int[Array, ""]]:
-    """Orthonormal directions of the vectors outside the span, strongest first, and how many there are.
+    """Orthonormal directions of the vectors outside the span of `rows`, strongest first, and how many there are.
 
-    Directions along which the vectors have less than `tolerance` times their root mean square are left out: their
-    rows are zero. Projecting again after normalising keeps rounding errors out.
+    `coordinates` are those of the vectors. Directions along which the vectors have less than `tolerance` times their
+    root mean square are left out: their rows are zero. Projecting again after normalising keeps rounding errors out.
     """
-    rest = span.residual(vectors)
+    rest = vectors - coordinates @ rows
     values, axes = jnp.linalg.eigh(inner(rest, rest))
     values, axes = values[::-1], axes[:, ::-1]
-    kept = values > tolerance**2 * jnp.mean(vectors**2)
-    rows = span.residual((axes * inverse_root(values, kept)[None, :]).T @ rest)
-    return orthonormalised(rows), jnp.sum(kept, dtype=jnp.int32)
+    size = jnp.mean(vectors**2)
+    count = agree(jnp.sum(values > tolerance**2 * size, dtype=jnp.int32))
+    kept = (jnp.arange(len(values), dtype=count.dtype) < count) & (values > _ROUNDING**2 * size)
+    found = (axes * inverse_root(values, kept)[None, :]).T @ rest
+    return orthonormalised(found - inner(found, rows) @ rows), count
 
 
 def in_blocks(

@@ -16,6 +16,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 
+Scalar = float | Float[Array, ""]
+"""A number that may be traced."""
+
+
 def inner(a: Float[Array, "*rows n"], b: Float[Array, "*cols n"]) -> Float[Array, "..."]:
     """<a, b> = (1/n) sum_i a_i b_i for every pair of vectors over one population; (*rows, *cols)."""
     return jnp.tensordot(a, b, axes=(-1, -1)) / a.shape[-1]
@@ -29,7 +33,7 @@ class Substrate(eqx.Module):
 
         apply            v -> W v / sqrt(n_s)
         apply_transpose  u -> W^T u / sqrt(n_t)
-        direction        dW/dt = strength / sqrt(n_s) sum_p left_p right_p^T
+        direction        dW/dt = strength / sqrt(n_s) sum_p weights_p left_p right_p^T
 
     so that W <- W + eta dW/dt adds eta strength sum_p left_p <right_p, v> to `apply`: all three have a limit as
     the sizes grow at a fixed ratio. What moves in training are the `values`; directions have the same structure, so
@@ -44,7 +48,7 @@ class Substrate(eqx.Module):
         """Independent standard normal vectors over a population; another set for every `step` if one is given."""
 
     @abstractmethod
-    def with_matrix(self, name: str, source: int, target: int, scale: float, *, adjoint: bool, shakes: int) -> Self:
+    def with_matrix(self, name: str, source: int, target: int, scale: Scalar, *, adjoint: bool, shakes: int) -> Self:
         """Add a matrix between two populations with entries N(0, scale^2).
 
         `adjoint` promises that the left vectors of a direction have been given to `apply_transpose` before;
@@ -52,7 +56,7 @@ class Substrate(eqx.Module):
         """
 
     @abstractmethod
-    def with_partner(self, name: str, partner: str, scale: float, correlation: float) -> Self:
+    def with_partner(self, name: str, partner: str, scale: Scalar, correlation: Scalar) -> Self:
         """Add the frozen matrix correlation W(0) + sqrt(1 - correlation^2) W', W = `partner`, W' of that scale."""
 
     @abstractmethod
@@ -71,14 +75,13 @@ class Substrate(eqx.Module):
         """Whether the substrate ran out of room, so that what it answered last is void."""
         return jnp.zeros((), bool)
 
-    def grown(self, exhausted: Substrate) -> Self:
-        """With more room where `exhausted`, which came from this one, ran out of it."""
-        del exhausted
-        return self
+    @property
+    def crowding(self) -> float:
+        """Independent vectors that a population has seen, for each of its particles, at most."""
+        return 0.0
 
-    def with_room_of(self, other: Substrate) -> Self:
-        """With as much room as another one has."""
-        del other
+    def settled(self) -> Self:
+        """Without what it keeps for the rest of a step only."""
         return self
 
     def initial_transpose(self, name: str, vectors: Float[Array, "*rows m"]) -> tuple[Float[Array, "*rows n"], Self]:
@@ -109,10 +112,14 @@ class Substrate(eqx.Module):
 
 
 class OuterProducts(eqx.Module):
-    """The direction strength / sqrt(n_s) sum_p left_p right_p^T in the space of matrices, kept as its factors."""
+    """The direction strength / sqrt(n_s) sum_p weights_p left_p right_p^T in the space of matrices, kept as its factors.
 
-    left: Float[Array, "p m"]
-    right: Float[Array, "p n"]
+    Given the very arrays that `apply` and `apply_transpose` were given before, a substrate may know them again.
+    """
+
+    left: Float[Array, "*_ m"]
+    right: Float[Array, "*_ n"]
+    weights: Float[Array, " p"]
     strength: Float[Array, ""]
 
 
@@ -139,6 +146,10 @@ class State(eqx.Module):
     def on(self, substrate: Substrate) -> State:
         """The same state after the substrate has been used."""
         return dataclasses.replace(self, substrate=substrate)
+
+    def settled(self) -> State:
+        """Without what the substrate keeps for the rest of a step only."""
+        return self.on(self.substrate.settled())
 
     @property
     def values(self) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +30,8 @@ class Optimiser(Described, family="optimiser"):
     """Base class. A member has a number of `steps`, and defines `rates` and `step`."""
 
     steps: int
+    from_one_gradient: ClassVar[bool] = False
+    """Whether `step` asks for the gradient once, at its start."""
 
     @property
     def copies(self) -> int:
@@ -87,6 +89,8 @@ class SGD(Optimiser, kind="sgd"):
         temperature: T.
         seed: of the order of the minibatches (drawn without replacement within an epoch).
     """
+
+    from_one_gradient: ClassVar[bool] = True
 
     learning_rate: float | Schedule | tuple[float, ...]
     steps: int

@@ -20,9 +20,10 @@ from ..matrices.substrate import State
 from ..problem.rules import FeedbackAlignment
 from ..problem.scope import RECORDS, Scope
 from ..problem.theory import Theory
+from ..training.course import Course
 from ..training.observe import Observer
 from ..training.program import Program, compile_problem
-from ..training.runner import Runner, over_seeds, record_bytes
+from ..training.runner import Runner, over_seeds
 from ..trajectory.trajectory import Trajectory
 from .recording import from_outcome
 
@@ -97,10 +98,11 @@ class FiniteWidth(Theory, kind="finite-width"):
 
             start = DenseStart(program, widths, self.dtype)
             groups = self._groups(problem, widths)
-            state = eqx.filter_eval_shape(start.one, jnp.asarray(0))
-            needed = record_bytes(observer, state, len(steps), self.seeds)
+            each = observer.numbers(widths) * observer.test_targets.dtype.itemsize
+            needed = len(steps) * self.seeds * each
             check.memory("records", needed, "record less often (record.every) or fewer samples (record.samples)")
-            outcome = Runner(observer, start, groups, steps, session, self.identity(problem, session)).run()
+            course = Course(problem.optimiser.rates(), problem.optimiser.batches(problem.samples.samples), steps)
+            outcome = Runner(observer, start, groups, course, session, self.identity(problem, session), each).run()
         return from_outcome(problem, self, outcome, range(self.seed, self.seed + self.seeds))
 
     def _groups(self, problem: Problem, widths: tuple[int, ...]) -> list[range]:
@@ -127,9 +129,15 @@ class DenseStart(eqx.Module):
         """Draw the weights of one seed."""
         return self.program.start(Dense(seed, self.widths, self.dtype))
 
-    def __call__(self, seeds: Sequence[int]) -> State:
+    def __call__(self, seeds: Sequence[int], room: None = None) -> State:
         """Draw the weights of several seeds."""
+        del room
         return _start(self, jnp.asarray(seeds))
+
+    def enlarged(self, seeds: Sequence[int], state: State, room: None) -> State:
+        """Arrays never run out of room."""
+        del seeds, room
+        return state
 
 
 @eqx.filter_jit

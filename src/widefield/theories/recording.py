@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
 from ..base.arrays import Arrays
 from ..base.statistics import mean_and_error
@@ -25,12 +26,31 @@ if TYPE_CHECKING:
 Variables = dict[str, tuple[tuple[str, ...], NDArray[Any]]]
 """Arrays with their dimensions."""
 
+_TWO_SIGMA = 0.9772498680518208
+"""Of normal numbers, this many are below two standard deviations."""
+
 _JUDGED = ("outputs", "feature_kernel", "gradient_kernel")
 
 
 def relative_error(trajectory: Trajectory) -> float:
-    """Largest relative standard error of outputs and of the kernels of every layer, rms over times and samples."""
-    return _worst(trajectory, lambda name: trajectory.standard_error(name))
+    """Largest relative standard error of outputs and of the kernels of every layer, rms over times and samples.
+
+    So many numbers together know their scatter: what few replicas add to the error bar of one is taken off.
+    """
+    return _worst(trajectory, lambda name: trajectory.standard_error(name)) / widening(_replicas(trajectory))
+
+
+def widening(replicas: int) -> float:
+    """By how much error bars from few replicas are widened, so that two of them hold 95% (Student's t).
+
+    >>> [round(widening(n), 2) for n in (2, 4, 8, 32)]
+    [6.98, 1.65, 1.21, 1.05]
+    """
+    return float(stdtrit(replicas - 1, _TWO_SIGMA)) / 2 if replicas > 1 else 1.0
+
+
+def _replicas(trajectory: Trajectory) -> int:
+    return int(trajectory.data.attrs.get("replicas", 1))
 
 
 def particle_bias(trajectory: Trajectory, coarse: Trajectory, ratio: float) -> float:
@@ -41,7 +61,8 @@ def particle_bias(trajectory: Trajectory, coarse: Trajectory, ratio: float) -> f
     """
 
     def excess(name: str) -> xr.DataArray:
-        noise = trajectory.standard_error(name) ** 2 + coarse.standard_error(name) ** 2
+        both = ((run, widening(_replicas(run))) for run in (trajectory, coarse))
+        noise = sum((run.standard_error(name) / wider) ** 2 for run, wider in both)
         squares = (trajectory.mean(name) - coarse.mean(name)) ** 2 - noise
         return squares / (ratio - 1) ** 2
 
@@ -59,15 +80,6 @@ def _worst(trajectory: Trajectory, error: Callable[[str], xr.DataArray], *, squa
         fraction = power.sum(over, skipna=False) / (value**2).sum(over)
         worst = max(worst, float(np.sqrt(np.maximum(fraction, 0.0)).max()))
     return worst
-
-
-def enough_particles(particles: int, error: float, wanted: float, most: int) -> int:
-    """The power of 2 that should bring the error of one replica down to `wanted`.
-
-    Errors were measured to fall as the number of particles to the power -0.85; we count on -0.7.
-    """
-    needed = particles * (error / wanted) ** (1 / 0.7) if error > wanted else particles
-    return min(most, int(2 ** math.ceil(math.log2(max(needed, particles)))))
 
 
 _KERNEL = ("layer", "sample", "output", "sample_", "output_")
@@ -199,11 +211,12 @@ def _labelled(
 
 
 def averaged(trajectory: Trajectory) -> Trajectory:
-    """Replace the seed axis by means and standard errors, for theories whose seeds are replicas of one answer.
+    """Replace the seed axis by means and (widened) standard errors, for theories whose seeds are replicas of one answer.
 
     Samples of fields are pooled instead, and factors of two-time kernels side by side give the mean kernel.
     """
     data = trajectory.data
+    wider = widening(data.sizes["seed"])
     variables: dict[str, xr.DataArray] = {}
     for key, value in data.data_vars.items():
         name = str(key)
@@ -217,7 +230,8 @@ def averaged(trajectory: Trajectory) -> Trajectory:
             joined = value.stack(joined=("seed", rank)).drop_vars(["joined", "seed", rank], errors="ignore")
             variables[name] = joined.rename(joined=rank) / math.sqrt(value.sizes["seed"])
         else:
-            variables[name], variables[f"{name}_error"] = trajectory.mean(name), trajectory.standard_error(name)
+            variables[name] = trajectory.mean(name)
+            variables[f"{name}_error"] = wider * trajectory.standard_error(name)
     replicas = {**data.attrs, "replicas": data.sizes["seed"]}
     averages = xr.Dataset(variables).assign_coords({"step": data["step"], "layer": data["layer"]})
     return Trajectory(averages.assign_attrs(replicas), trajectory.problem, trajectory.theory)

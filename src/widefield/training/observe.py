@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..matrices.substrate import Forward, Gradients, State, inner
+from ..matrices.substrate import Backward, Forward, Gradients, State, inner
 from ..problem.record import Part, Record
 from ..problem.rules import hidden, true_gradient
 from .program import Program
 
 Measured = dict[str, Array]
+Fields = TypeVar("Fields", Forward, Backward)
 
 
 class Observer(eqx.Module):
@@ -32,15 +35,28 @@ class Observer(eqx.Module):
         """Training and test samples, and what is recorded of them."""
         return self.record.parts(self.program.targets.shape[0], self.test_targets.shape[0])
 
+    def numbers(self, widths: tuple[int, ...]) -> int:
+        """How many numbers a record has, in layers of these widths (or numbers of particles)."""
+        record, layers = self.record, len(widths)
+        outputs, train, test = self.program.targets.shape[1], self.program.targets.shape[0], self.test_targets.shape[0]
+        k, rows = self.recorded, len(record.kernel_rows(train, test))
+        count = (k + test) * outputs + 2 + 2 * layers
+        if record.kernels:
+            pairs = rows * k
+            count += layers * pairs + (2 * layers + 1) * pairs * outputs**2 + layers * (k * outputs) ** 2
+        count += layers * k * (1 + outputs) * min(record.neurons, *widths)
+        if record.between_times:
+            count += sum(widths) * k * (1 + 2 * outputs)
+        if record.responses:
+            count += 2 * sum(widths[:-1]) * k * outputs
+        return count
+
     def __call__(self, state: State) -> tuple[Measured, State]:
         """Everything that the record asks for."""
         train, test = self.program.targets.shape[0], self.test_targets.shape[0]
         forward, state = self.program.forward(state, slice(None))
-        measured = self._predictions(forward.outputs)
-        if state.substrate.ranks is not None:
-            measured["rank"] = state.substrate.ranks
         if not (self.record.kernels or self.record.neurons or self.record.between_times):
-            return measured, state
+            return self.predictions(forward.outputs, state), state.settled()
         errors = self.program.errors(forward.outputs[:train], self.program.targets)[: self.recorded]
         rows = jnp.asarray(self.record.kernel_rows(train, test))
         everywhere, trained = _rows(forward, rows), _rows(forward, jnp.arange(self.recorded))
@@ -50,14 +66,32 @@ class Observer(eqx.Module):
         pseudo = tuple(g[: self.recorded] for g in backward.gradients)
         if not self.program.rule.exact:
             pseudo, state = self.program.rule.pseudo_gradient(signal[: self.recorded], errors, trained, state)
+        found, state = self.fields(everywhere, backward, pseudo, rows, state)
+        return self.predictions(forward.outputs, state) | found, state.settled()
+
+    def of_passes(self, forward: Forward, backward: Backward, state: State) -> tuple[Measured, State]:
+        """The same from the fields of a step, see `Program.one_pass`."""
+        measured = self.predictions(forward.outputs, state)
+        if not (self.record.kernels or self.record.neurons or self.record.between_times):
+            return measured, state
+        rows = jnp.arange(self.recorded)
+        forward, backward = _rows(forward, rows), _rows(backward, rows)
+        found, state = self.fields(forward, backward, backward.gradients, rows, state)
+        return measured | found, state
+
+    def fields(
+        self, forward: Forward, backward: Backward, pseudo: Gradients, rows: Array, state: State
+    ) -> tuple[Measured, State]:
+        """What the record asks for beside predictions; recorded training samples are the first of the rows."""
+        measured, k = {}, self.recorded
+        gradients = tuple(g[:k] for g in backward.gradients)
         if self.record.kernels:
-            measured |= self._kernels(everywhere, backward.gradients, pseudo, rows)
+            measured |= self._kernels(forward, backward.gradients, pseudo, rows)
         if self.record.neurons:
-            measured["preactivation"] = self._first_neurons(trained.preactivations)
-            measured["pregradient"] = self._first_neurons(tuple(z[: self.recorded] for z in backward.pregradients))
-        gradients = tuple(g[: self.recorded] for g in backward.gradients)
+            measured["preactivation"] = self._first_neurons(tuple(h[:k] for h in forward.preactivations))
+            measured["pregradient"] = self._first_neurons(tuple(z[:k] for z in backward.pregradients))
         if self.record.between_times:
-            measured |= _by_layer("features", trained.features)
+            measured |= _by_layer("features", tuple(phi[:k] for phi in forward.features))
             measured |= _by_layer("gradients", gradients) | _by_layer("pseudo_gradients", pseudo)
         if self.record.responses:
             images, state = self._images(gradients, state)
@@ -75,8 +109,11 @@ class Observer(eqx.Module):
             images.append(image)
         return tuple(images), state.on(substrate)
 
-    def _predictions(self, outputs: Float[Array, "all c"]) -> Measured:
+    def predictions(self, outputs: Float[Array, "all c"], state: State) -> Measured:
+        """Outputs and losses, and what the substrate says of itself."""
         loss, measured = self.program.loss, {}
+        if state.substrate.ranks is not None:
+            measured["rank"] = state.substrate.ranks
         for part, targets in zip(self.parts, (self.program.targets, self.test_targets), strict=False):
             measured[f"{part.prefix}outputs"] = outputs[part.kept]
             measured[f"{part.prefix}loss"] = loss.total(outputs[part.rows], targets)
@@ -122,8 +159,8 @@ def tangent_kernel(
     return sum(terms[1:], terms[0])
 
 
-def _rows(forward: Forward, rows: Array) -> Forward:
-    chosen: Forward = jax.tree.map(lambda field: field[rows], forward)
+def _rows(fields: Fields, rows: Array) -> Fields:
+    chosen: Fields = jax.tree.map(lambda field: field[rows], fields)
     return chosen
 
 

@@ -16,28 +16,34 @@ from jaxtyping import Array, Bool, Float, Int
 
 from ..activations import Activation
 from ..matrices.spans import pad_to
-from ..matrices.substrate import Forward, OuterProducts, State, Substrate, Weights, inner
+from ..matrices.substrate import Backward, Forward, Gradients, OuterProducts, State, Substrate, Weights, inner
 from ..problem.losses import Loss
 from ..problem.network import MLP
 from ..problem.optimisers import Optimiser, Values
 from ..problem.problem import Problem
-from ..problem.rules import LearningRule, hidden
+from ..problem.rules import LearningRule, hidden, true_gradient
 
 Rows = Int[Array, " p"] | slice
 """Some of the samples: their numbers, or a slice (which costs nothing)."""
+
+
+class Moment(eqx.Module):
+    """When a step is made, and how: its number, its learning rate, and the rows of its batch (None: all of them)."""
+
+    number: Int[Array, ""]
+    rate: Float[Array, ""]
+    batch: Int[Array, " b"] | None
 
 
 class Program(eqx.Module):
     """A problem, ready to run on a substrate.
 
     `inputs` are the training rows and then the test rows of x / sqrt(D), in the coordinates of
-    `Samples.reduced`; `batches` the rows used by every step (None: all training rows).
+    `Samples.reduced`.
     """
 
     inputs: Float[Array, "all r"]
     targets: Float[Array, "p c"]
-    rates: Float[Array, " steps"]
-    batches: Int[Array, "steps b"] | None
     richness: Float[Array, ""]
     network: MLP = eqx.field(static=True)
     phi: Activation = eqx.field(static=True)
@@ -77,7 +83,7 @@ class Program(eqx.Module):
         if not self.network.centred:
             return state
         forward, state = self.forward(state, slice(None))
-        return dataclasses.replace(state, initial_outputs=forward.outputs)
+        return dataclasses.replace(state.settled(), initial_outputs=forward.outputs)
 
     def beside(self) -> Weights:
         """What else learns beside the weights."""
@@ -115,12 +121,19 @@ class Program(eqx.Module):
         """Delta of every sample, with its weight in the total loss."""
         return self.loss.weight(targets.shape[0]) * self.loss.error(outputs, targets)
 
-    def step(self, state: State, number: Int[Array, ""]) -> tuple[State, Float[Array, ""]]:
-        """Step `number` of training; also returns the loss of its batch before the step."""
-        rows = slice(self.targets.shape[0]) if self.batches is None else self.batches[number]
-        rate = self.rates[number]
-        state, loss = self.optimiser.step(lambda state: self.gradient(state, rows), state, rate)
-        return (self._shaken(state, number) if self.optimiser.shakes else state), loss
+    def step(self, state: State, moment: Moment) -> tuple[State, Float[Array, ""]]:
+        """One step of training; also returns the loss of its batch before the step."""
+        rows = slice(self.targets.shape[0]) if moment.batch is None else moment.batch
+        state, loss = self.optimiser.step(lambda state: self.gradient(state, rows), state, moment.rate)
+        return self._after(state, moment), loss
+
+    def moved(self, state: State, directions: Values, loss: Float[Array, ""], moment: Moment) -> State:
+        """After a step along directions that are known already."""
+        state, _ = self.optimiser.step(lambda state: (directions, loss, state), state, moment.rate)
+        return self._after(state, moment)
+
+    def _after(self, state: State, moment: Moment) -> State:
+        return self._shaken(state, moment) if self.optimiser.shakes else state
 
     def exploded(self, loss: Float[Array, "..."]) -> Bool[Array, "..."]:
         """Whether a loss will not come back, see `Loss.hopeless`."""
@@ -133,13 +146,23 @@ class Program(eqx.Module):
         targets = self.targets[rows]
         errors = self.errors(forward.outputs, targets)
         pseudo, state = self.rule.pseudo_gradient(errors[:, None, :], errors, forward, state)
-        summed = tuple(g[:, 0, :] for g in pseudo)
-        directions: Values = self._directions(rows, forward, errors, summed)
-        substrate = state.substrate
-        for layer in range(1, self.network.hidden_layers):
-            outer = OuterProducts(summed[layer], forward.features[layer - 1], self.strength(layer + 1))
-            directions[hidden(layer)], substrate = substrate.direction(hidden(layer), outer)
-        return directions, self.loss.total(forward.outputs, targets), state.on(substrate)
+        directions, state = self._directions(rows, forward, errors, pseudo, jnp.ones_like(errors[:, 0]), state)
+        return directions, self.loss.total(forward.outputs, targets), state.settled()
+
+    @property
+    def one_pass(self) -> bool:
+        """Whether the fields of a step are all that there is to measure, see `passes`."""
+        alone = self.inputs.shape[0] == self.targets.shape[0] and self.targets.shape[1] == 1
+        return alone and self.rule.exact and self.optimiser.from_one_gradient
+
+    def passes(self, state: State) -> tuple[Values, Float[Array, ""], Forward, Backward, State]:
+        """Directions and loss of the full batch as in `gradient`, from the gradients of the one output there is."""
+        rows = slice(None)
+        forward, state = self.forward(state, rows)
+        errors = self.errors(forward.outputs, self.targets)
+        backward, state = true_gradient(jnp.ones_like(errors)[:, :, None], forward, state)
+        directions, state = self._directions(rows, forward, errors, backward.gradients, errors[:, 0], state)
+        return directions, self.loss.total(forward.outputs, self.targets), forward, backward, state.settled()
 
     @property
     def trained(self) -> list[str]:
@@ -147,34 +170,45 @@ class Program(eqx.Module):
         biases = range(1, self.network.hidden_layers + 2) if self.network.train_biases else ()
         return ["input", "readout", *map(bias_name, biases)]
 
-    def _shaken(self, state: State, number: Int[Array, ""]) -> State:
+    def _shaken(self, state: State, moment: Moment) -> State:
         """Add the optimiser's noise to all that learns."""
-        amount, substrate, values = self.optimiser.noise(self.rates[number]), state.substrate, {}
+        amount, substrate, values = self.optimiser.noise(moment.rate), state.substrate, {}
         for name in self.trained:
             value = state.weights[name]
-            normals, substrate = substrate.gaussian(f"{name} noise", self.population(name), len(value), number)
+            normals, substrate = substrate.gaussian(f"{name} noise", self.population(name), len(value), moment.number)
             values[name] = value + amount * normals
         for layer in range(1, self.network.hidden_layers):
-            substrate = substrate.shaken(hidden(layer), amount, number)
+            substrate = substrate.shaken(hidden(layer), amount, moment.number)
         return state.on(substrate).with_values(values)
 
     def _directions(
-        self, rows: Rows, forward: Forward, errors: Float[Array, "p c"], pseudo: tuple[Float[Array, "p _"], ...]
-    ) -> Values:
-        """dW/dt of every vector that learns; `pseudo` holds sum_c Delta_c gtilde_c."""
-        directions = {
-            "input": self.strength(1) * (self.inputs[rows].T @ pseudo[0]),
+        self,
+        rows: Rows,
+        forward: Forward,
+        errors: Float[Array, "p c"],
+        pseudo: Gradients,
+        weights: Float[Array, " p"],
+        state: State,
+    ) -> tuple[Values, State]:
+        """dW/dt of all that learns; `weights` times the one signal of `pseudo` is sum_c Delta_c gtilde_c."""
+        first = weights[:, None] * pseudo[0][:, 0, :]
+        directions: Values = {
+            "input": self.strength(1) * (self.inputs[rows].T @ first),
             "readout": self.richness * (errors.T @ forward.features[-1]),
         }
         if self.network.train_biases:
             for layer, g in enumerate(pseudo, 1):
-                directions[bias_name(layer)] = self.strength(layer) * jnp.sum(g, axis=0, keepdims=True)
+                directions[bias_name(layer)] = self.strength(layer) * (weights[None, :] @ g[:, 0, :])
             constant = jnp.ones_like(forward.features[-1])
             directions[bias_name(len(pseudo) + 1)] = self.richness * (errors.T @ constant)
-        return directions
+        substrate = state.substrate
+        for layer in range(1, self.network.hidden_layers):
+            outer = OuterProducts(pseudo[layer], forward.features[layer - 1], weights, self.strength(layer + 1))
+            directions[hidden(layer)], substrate = substrate.direction(hidden(layer), outer)
+        return directions, state.on(substrate)
 
     def on_larger(self, state: State, substrate: Substrate) -> State:
-        """The same state on a substrate with more room."""
+        """The same state on a substrate with other room."""
         larger = state.on(substrate)
         if state.memory is None:
             return larger
@@ -211,12 +245,9 @@ def compile_problem(
     `richness` is the gamma_0 and `ratios` the N_l/N_L that apply at the width in question; `kind` is the program.
     """
     train, test = problem.samples.reduced()
-    batches = problem.optimiser.batches(problem.samples.samples)
     return kind(
         inputs=jnp.concatenate([jnp.asarray(train, dtype), jnp.asarray(test, dtype)]),
         targets=jnp.asarray(problem.samples.y, dtype),
-        rates=jnp.asarray(problem.optimiser.rates(), dtype),
-        batches=None if batches is None else jnp.asarray(batches),
         richness=jnp.asarray(richness, dtype),
         # Programs that differ in their richness alone share compiled code.
         network=dataclasses.replace(problem.network, richness=1.0),
@@ -226,23 +257,3 @@ def compile_problem(
         optimiser=problem.optimiser,
         ratios=ratios,
     )
-
-
-class Progress(eqx.Module):
-    """The last batch's loss, and the first step whose loss was not a finite number (-1 if there is none)."""
-
-    loss: Float[Array, ""]
-    diverged_at: Int[Array, ""]
-
-
-def advance(program: Program, state: State, start: Int[Array, ""], stop: Int[Array, ""]) -> tuple[State, Progress]:
-    """Make the steps start .. stop-1."""
-
-    def body(number: Array, carry: tuple[State, Progress]) -> tuple[State, Progress]:
-        state, loss = program.step(carry[0], number)
-        failed = (carry[1].diverged_at < 0) & program.exploded(loss)
-        return state, Progress(loss, jnp.where(failed, number, carry[1].diverged_at))
-
-    nothing = Progress(jnp.full((), jnp.nan, program.inputs.dtype), jnp.full((), -1, start.dtype))
-    carry: tuple[State, Progress] = jax.lax.fori_loop(start, stop, body, (state, nothing))
-    return carry

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import equinox as eqx
 import jax
@@ -18,16 +18,35 @@ from numpy.typing import NDArray
 from ..base.arrays import Arrays
 from ..base.errors import FileProblem
 from ..base.session import Session
-from ..matrices.substrate import State, Substrate
+from ..matrices.room import Room
+from ..matrices.substrate import State
 from . import checkpoint
-from .observe import Measured, Observer
-from .program import Program, Progress, advance
+from .course import SHARED, Course, Played, Stretch, named, play
+from .observe import Observer
 
-_CHUNK_SECONDS = 0.5
-"""Steps are compiled into chunks of about this long, so that progress shows and Ctrl-C is heard."""
+_CALL_SECONDS = 0.5
+"""The compiled program is called for about this long, so that progress shows and Ctrl-C is heard."""
+
+_BUFFER = 2**25
+"""Bytes of records that the compiled program keeps before it hands them over."""
+
+_MOMENTS = 64
+"""The most moments in a call of the compiled program."""
+
+AXIS = "seeds"
+"""Name of the axis of seeds that run side by side."""
 
 T = TypeVar("T")
-Start = Callable[[Sequence[int]], State]
+
+
+class Start(Protocol):
+    """Makes the initial states of seeds that run side by side, with a leading axis of seeds."""
+
+    def __call__(self, seeds: Sequence[int], room: Room | None) -> State:
+        """Of these seeds; `room` is what earlier ones turned out to need."""
+
+    def enlarged(self, seeds: Sequence[int], state: State, room: Room) -> State:
+        """The same state with other room."""
 
 
 @dataclass
@@ -45,22 +64,25 @@ class Outcome:
 class Runner:
     """Runs groups of seeds one after the other, the seeds of a group in one compiled program.
 
-    `start` makes the initial state of a group, with a leading axis of seeds. Everything that a resumed run needs is
-    in (`finished`, `records`, `state`, `position`), and that is what a checkpoint holds.
+    Everything that a resumed run needs is in (`finished`, `records`, `state`, `position`, `room`, `crowding`), and that is
+    what a checkpoint holds, with `remarks` of whoever runs it.
     """
 
     observer: Observer
     start: Start
     groups: Sequence[Sequence[int]]
-    steps: NDArray[np.int64]
+    course: Course
     session: Session
     fingerprint: str
+    bytes_per_record: int
     finished: list[Arrays] = field(default_factory=list)
     records: list[Arrays] = field(default_factory=list)
     state: State | None = None
     position: int = 0
     seconds: float = 0.0
-    largest: State | None = None
+    room: Room | None = None
+    crowding: float = 0.0
+    remarks: dict[str, Any] = field(default_factory=dict)
 
     def run(self) -> Outcome:
         """Go on from wherever the run stands until it ends, fails or is interrupted."""
@@ -74,91 +96,80 @@ class Runner:
             self.seconds = time.perf_counter() - began
             if outcome is not None and outcome.status == "interrupted":
                 self._save_last(outcome)
-        outcome = outcome or Outcome(_join(self.finished), self.steps)
+        outcome = outcome or Outcome(_join(self.finished), self.course.recorded)
         outcome.statistics["seconds"] = self.seconds
         return outcome
 
     def _run_group(self) -> Outcome | None:
         seeds = self.groups[len(self.finished)]
         if self.state is None:
-            self.state = self._with_room(self.start(seeds))
-        steps_per_call = 1
-        while True:
-            if self.position == self.steps[len(self.records)]:
-                failure = self._observe()
-                if failure is not None:
-                    return failure
-                if len(self.records) == len(self.steps):
-                    break
+            self.state = self.start(seeds, self.room)
+            self.room = getattr(self.state.substrate, "room", None)
+        size = self._moments(len(seeds))
+        count = 1
+        while self.position < self.course.moments:
             if self.session.interrupted:
                 return self._stopped("interrupted", f"interrupted at step {self.position}")
             if self.session.checkpoint_due():
                 self._save()
             began = time.perf_counter()
-            failure = self._advance(min(self.position + steps_per_call, int(self.steps[len(self.records)])))
+            failure = self._play(seeds, size, min(count, size))
             if failure is not None:
                 return failure
-            if time.perf_counter() - began < _CHUNK_SECONDS / 2:
-                steps_per_call *= 2
-        self.finished.append(_stack(self.records))
-        self.largest = self.state if self.state.substrate.grows else None
+            if time.perf_counter() - began < _CALL_SECONDS / 2:
+                count *= 2
+        self.finished.append(_joined_times(self.records))
+        self.crowding = max(self.crowding, self.state.substrate.crowding)
         self.records, self.state, self.position = [], None, 0
         return None
 
-    def _observe(self) -> Outcome | None:
-        measured = self._attempt(lambda state, compiled: compiled.observe(self.observer, state))
-        failed = np.asarray(self.observer.program.exploded(measured["loss"]))
-        if np.any(failed):
-            return self._diverged(self.position, int(np.argmax(failed)))
-        self.records.append({name: np.asarray(value) for name, value in measured.items()})
+    def _moments(self, seeds: int) -> int:
+        """Moments in a call: as many as their records find room for, on a coarse ladder."""
+        size = _MOMENTS
+        while size > 1 and size * seeds * self.bytes_per_record > _BUFFER:
+            size //= 4
+        return size
+
+    def _play(self, seeds: Sequence[int], size: int, count: int) -> Outcome | None:
+        """Some more moments; where the substrate runs out of room, enlarge it, and come back."""
+        assert self.state is not None
+        stretch = self.course.stretch(self.position, size, str(self.observer.program.inputs.dtype))
+        stop = jnp.asarray(min(count, self.course.moments - self.position), jnp.int32)
+        self.state, played = _play(self.observer, self.state, stretch, stop)
+        done = int(played.done)
+        failure = self._kept(played, seeds, done)
+        self.position += done
+        if failure is not None:
+            return failure
+        if self.state.substrate.grows and bool(self.state.substrate.exhausted):
+            self.room = self.state.substrate.larger_room()
+            self.state = self.start.enlarged(seeds, self.state, self.room)
+        last = self.course.moments - 1
+        steps = len(self.finished) * last + min(self.position, last)
+        self.session.report(steps, len(self.groups) * last, float(np.mean(played.loss)))
         return None
 
-    def _advance(self, stop: int) -> Outcome | None:
-        bounds = (jnp.asarray(self.position, jnp.int32), jnp.asarray(stop, jnp.int32))
-        progress = self._attempt(lambda state, compiled: compiled.advance(self.observer.program, state, *bounds))
-        failed = np.asarray(progress.diverged_at)
-        self.position = stop
-        done = len(self.finished) * int(self.steps[-1]) + stop
-        self.session.report(done, len(self.groups) * int(self.steps[-1]), float(np.mean(progress.loss)))
-        if np.all(failed < 0):
+    def _kept(self, played: Played, seeds: Sequence[int], done: int) -> Outcome | None:
+        """Keep the records of the moments that are done, up to the first whose loss exploded."""
+        numbers = np.arange(self.position, self.position + done)
+        times = numbers[np.isin(numbers, self.course.recorded)]
+        failed = np.asarray(played.failed)
+        bad = failed[(failed >= 0) & (failed < self.position + done)]
+        good = int(np.sum(times < bad.min())) if len(bad) else len(times)
+        if good:
+            self.records.append({name: np.asarray(value[:, :good]) for name, value in played.records.items()})
+        if not len(bad):
             return None
-        index = int(np.argmax(failed >= 0))
-        return self._diverged(int(failed[index]), index)
-
-    def _attempt(self, run: Callable[[State, _Compiled], tuple[Any, State, Array]]) -> Any:
-        """Run on the state; where the substrate runs out of room, enlarge it and run again from the same state."""
-        assert self.state is not None
-        if not self.state.substrate.grows:
-            result, self.state, _ = run(self.state, _DONATING)
-            return result
-        while True:
-            result, after, exhausted = run(self.state, _KEEPING)
-            if not np.any(exhausted):
-                self.state = after
-                return result
-            before, after = _first(self.state), _first(after)
-            self.state = self._on(before, before.substrate.grown(after.substrate))
-
-    def _with_room(self, state: State) -> State:
-        """With the room that the group before turned out to need, so that its compiled code serves again."""
-        if self.largest is None or not state.substrate.grows:
-            return state
-        first = _first(state)
-        return self._on(first, first.substrate.with_room_of(_first(self.largest).substrate))
-
-    def _on(self, state: State, larger: Substrate) -> State:
-        batched: State = jax.tree.map(lambda leaf: leaf[None], self.observer.program.on_larger(state, larger))
-        return batched
-
-    def _diverged(self, step: int, index: int) -> Outcome:
-        seed = self.groups[len(self.finished)][index]
-        return self._stopped("diverged", f"the loss exploded at step {step} (seed {seed})")
+        seed = seeds[int(np.flatnonzero(failed == bad.min())[0])]
+        return self._stopped("diverged", f"the loss exploded at step {bad.min()} (seed {seed})")
 
     def _stopped(self, status: str, message: str) -> Outcome:
         """What there is: finished groups if there are any, otherwise the records of the present one so far."""
         if self.finished:
-            return Outcome(_join(self.finished), self.steps, status, message)
-        return Outcome(_stack(self.records), self.steps[: len(self.records)], status, message)
+            return Outcome(_join(self.finished), self.course.recorded, status, message)
+        records = _joined_times(self.records)
+        count = next((value.shape[1] for value in records.values()), 0)
+        return Outcome(records, self.course.recorded[:count], status, message)
 
     def _save_last(self, outcome: Outcome) -> None:
         try:
@@ -172,6 +183,7 @@ class Runner:
         arrays: Arrays = {}
         leaves = [] if self.state is None else jax.tree.leaves(self.state)
         arrays |= {f"state/{i}": np.asarray(leaf) for i, leaf in enumerate(leaves)}
+        self.records = [_joined_times(self.records)] if self.records else []
         for kind, parts in (("finished", self.finished), ("records", self.records)):
             for i, part in enumerate(parts):
                 arrays |= {f"{kind}/{i}/{name}": value for name, value in part.items()}
@@ -181,6 +193,9 @@ class Runner:
             "records": len(self.records),
             "position": self.position,
             "seconds": self.seconds,
+            "room": None if self.room is None else self.room.as_table(),
+            "crowding": self.crowding,
+            **self.remarks,
         }
         checkpoint.save(self.session.checkpoint, meta, arrays)
 
@@ -194,69 +209,44 @@ class Runner:
         self.finished = [_part(arrays, f"finished/{i}/") for i in range(meta["finished"])]
         self.records = [_part(arrays, f"records/{i}/") for i in range(meta["records"])]
         self.position, self.seconds = meta["position"], meta["seconds"]
+        self.room = None if meta["room"] is None else Room.from_table(meta["room"])
+        self.crowding = meta["crowding"]
         if "state/0" in arrays:
-            like = self.start(self.groups[len(self.finished)])
-            kept, needed = len(_part(arrays, "state/")), len(jax.tree.leaves(like))
-            if kept != needed:
+            like = self.start(self.groups[len(self.finished)], self.room)
+            kept, needed = _part(arrays, "state/"), jax.tree.leaves(like)
+            leaves = [jnp.asarray(kept.get(str(i), ())) for i in range(len(needed))]
+            if len(kept) != len(needed) or any(a.shape != b.shape for a, b in zip(leaves, needed, strict=True)):
                 raise FileProblem(
-                    f"the checkpoint {path} holds {kept} arrays of a state that now has {needed}: another version of "
-                    "widefield wrote it; delete it to start again"
+                    f"the checkpoint {path} holds {len(kept)} arrays of a state that now has {len(needed)}: another "
+                    "version of widefield wrote it; delete it to start again"
                 )
-            leaves = [jnp.asarray(arrays[f"state/{i}"]) for i in range(needed)]
             self.state = jax.tree.unflatten(jax.tree.structure(like), leaves)
 
 
-def _first(state: State) -> State:
-    """The only seed of a batch of one."""
-    first: State = jax.tree.map(lambda leaf: leaf[0], state)
-    return first
+@eqx.filter_jit(donate="all-except-first")
+def _play(observer: Observer, state: State, stretch: Stretch, count: Int[Array, ""]) -> tuple[State, Played]:
+    return over_seeds(lambda state: play(observer, state, stretch, count), state, alone=not state.substrate.grows)
 
 
-def record_bytes(observer: Observer, state: State, records: int, seeds: int) -> int:
-    """Memory that the records of a run will take, found without running it; `state` may hold shapes only."""
-    shapes = eqx.filter_eval_shape(lambda state: observer(state)[0], state)
-    return records * seeds * sum(int(leaf.size) * int(leaf.dtype.itemsize) for leaf in jax.tree.leaves(shapes))
+def over_seeds(function: Callable[[Any], T], batch: Any, *, alone: bool = True) -> T:
+    """Batch a function over the leading axis of seeds; what they share (`SHARED`) has no such axis, before and after.
+
+    A single seed goes without if it may be `alone`, because batching is not free.
+    """
+    shared = jax.tree.leaves(named(batch, SHARED))
+    seeds = next(len(leaf) for leaf, one in zip(jax.tree.leaves(batch), shared, strict=True) if not one)
+    if seeds == 1 and alone:
+        one = function(jax.tree.map(lambda leaf: leaf[0], batch))
+        return cast(T, jax.tree.map(lambda leaf, shared: leaf if shared else leaf[None], one, named(one, SHARED)))
+    axes = jax.tree.map(lambda one: None if one else 0, named(batch, SHARED))
+    everywhere = jax.vmap(function, in_axes=(axes,), axis_name=AXIS)(batch)
+    result: T = jax.tree.map(lambda leaf, one: leaf[0] if one else leaf, everywhere, named(everywhere, SHARED))
+    return result
 
 
-def _advance(
-    program: Program, state: State, start: Int[Array, ""], stop: Int[Array, ""]
-) -> tuple[Progress, State, Array]:
-    def one(state: State) -> tuple[Progress, State, Array]:
-        state, progress = advance(program, state, start, stop)
-        return progress, state, state.substrate.exhausted
-
-    return over_seeds(one, state)
-
-
-def _observe(observer: Observer, state: State) -> tuple[Measured, State, Array]:
-    def one(state: State) -> tuple[Measured, State, Array]:
-        measured, state = observer(state)
-        return measured, state, state.substrate.exhausted
-
-    return over_seeds(one, state)
-
-
-class _Compiled(NamedTuple):
-    advance: Callable[..., tuple[Progress, State, Array]]
-    observe: Callable[..., tuple[Measured, State, Array]]
-
-
-_KEEPING = _Compiled(eqx.filter_jit(_advance), eqx.filter_jit(_observe))
-_DONATING = _Compiled(
-    eqx.filter_jit(_advance, donate="all-except-first"), eqx.filter_jit(_observe, donate="all-except-first")
-)
-
-
-def over_seeds(function: Callable[[Any], T], batch: Any) -> T:
-    """Batch a function over the leading axis; a single seed goes without, because batching is not free."""
-    if len(jax.tree.leaves(batch)[0]) > 1:
-        return jax.vmap(function)(batch)
-    return cast(T, jax.tree.map(lambda leaf: leaf[None], function(jax.tree.map(lambda leaf: leaf[0], batch))))
-
-
-def _stack(records: list[Arrays]) -> Arrays:
-    """Records at successive times, each with a leading seed axis, as arrays (seed, time, ...)."""
-    return {name: np.stack([record[name] for record in records], axis=1) for name in records[0]} if records else {}
+def _joined_times(records: list[Arrays]) -> Arrays:
+    """Records (seed, time, ...) of successive stretches in one."""
+    return {name: np.concatenate([part[name] for part in records], axis=1) for name in records[0]} if records else {}
 
 
 def _join(groups: list[Arrays]) -> Arrays:

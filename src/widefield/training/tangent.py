@@ -24,6 +24,11 @@ class TangentProgram(Program):
         return {"outputs": jnp.zeros((self.inputs.shape[0], self.targets.shape[1]), self.inputs.dtype)}
 
     @property
+    def one_pass(self) -> bool:
+        """Outputs have a direction of their own."""
+        return False
+
+    @property
     def trained(self) -> list[str]:
         """Weights, and outputs."""
         return [*super().trained, "outputs"]
@@ -48,4 +53,4 @@ class TangentProgram(Program):
         alignment = [inner(g, gt) for g, gt in zip(backward.gradients, pseudo, strict=True)]
         kernel = tangent_kernel(products, alignment, self.network.train_biases)
         directions["outputs"] = jnp.einsum("acbd,bd->ac", kernel, errors)
-        return directions, loss, state
+        return directions, loss, state.settled()

@@ -1,0 +1,74 @@
+"""How many vectors a conditioned substrate has room for: sizes of arrays, which are fixed when a program is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..base.errors import InvalidInput
+
+_STEP = 1.35
+"""Capacities grow by this factor: few sizes have to be compiled, and little is computed in vain."""
+
+
+MatrixRoom = tuple[int, int, int, int]
+
+
+def on_ladder(count: float) -> int:
+    """The next size that capacities have: multiples of 16, each larger than the one before by about `_STEP`.
+
+    >>> [on_ladder(n) for n in (1, 17, 50, 200, 1000)]
+    [16, 32, 64, 224, 1072]
+    """
+    size = 16
+    while size < count:
+        size = max(size + 16, 16 * round(_STEP * size / 16))
+    return size
+
+
+@dataclass(frozen=True)
+class Room:
+    """Capacities: vectors that a population has seen, and directions of each kind for a matrix.
+
+    The four of a matrix: directions that it and its transpose were applied to, left and right vectors of its updates (0
+    where they are among the former). `usual` are those of matrices that are not named yet, forward and backward.
+    """
+
+    pools: tuple[int, ...]
+    usual: tuple[int, int]
+    matrices: tuple[tuple[str, MatrixRoom], ...] = ()
+
+    def of(self, name: str, asked: tuple[bool, bool], learned: tuple[bool, bool]) -> MatrixRoom:
+        """Of a matrix; `asked` and `learned` say which of the four kinds it has."""
+        forward, backward = self.usual
+        kinds = zip((forward, backward, backward, forward), (*asked, *learned), strict=True)
+        a, b, c, d = (size if there else 0 for size, there in kinds)
+        return dict(self.matrices).get(name, (a, b, c, d))
+
+    def having(self, name: str, sizes: MatrixRoom) -> Room:
+        """With a matrix of these capacities."""
+        return replace(self, matrices=tuple({**dict(self.matrices), name: sizes}.items()))
+
+    def as_table(self) -> dict[str, Any]:
+        """In plain lists, for a checkpoint."""
+        return {"pools": list(self.pools), "usual": list(self.usual), "matrices": dict(self.matrices)}
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any]) -> Room:
+        """The inverse of `as_table`."""
+        matrices = {name: (int(a), int(b), int(c), int(d)) for name, (a, b, c, d) in table["matrices"].items()}
+        forward, backward = table["usual"]
+        return cls(tuple(map(int, table["pools"])), (int(forward), int(backward)), tuple(matrices.items()))
+
+
+def larger(size: int, *, full: bool, particles: int) -> int:
+    """The next capacity, if this one did not suffice."""
+    if not full:
+        return size
+    if size >= particles:
+        raise InvalidInput(
+            f"particles = {particles} are too few: this problem has more independent directions than that; "
+            "raise particles or rank_tolerance"
+        )
+    return min(on_ladder(size + 1), particles)

@@ -1,0 +1,177 @@
+"""Independent solutions at infinite width, side by side in one compiled program."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from ..base import check
+from ..base.precision import double_precision
+from ..gaussian.sobol import normals
+from ..matrices.conditioned import Conditioned
+from ..matrices.room import Room, on_ladder
+from ..matrices.substrate import State
+from ..training.course import Course
+from ..training.observe import Observer
+from ..training.program import Program, compile_problem
+from ..training.runner import AXIS, Outcome, Runner, over_seeds
+
+if TYPE_CHECKING:
+    from ..base.session import Session
+    from ..problem.problem import Problem
+
+LAZY_RICHNESS = 1e-6
+"""Stands in for gamma_0 = 0: the kernels move by gamma_0^2, which is beyond the error of everything else."""
+
+_SIDE_BY_SIDE = 8192
+"""Particles, of all replicas together, that run side by side: more gain nothing and need memory."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How finely a problem is solved, see `InfiniteWidth`."""
+
+    particles: int
+    rank_tolerance: float
+    seed: int
+    substrate: type[Conditioned] = Conditioned
+    program: type[Program] = Program
+
+    @property
+    def group(self) -> int:
+        """Replicas that run side by side: a power of 2, at most 8."""
+        return 2 ** max(0, min(3, int(math.log2(max(1, _SIDE_BY_SIDE // self.particles)))))
+
+
+class Replicas:
+    """Solutions of a problem with some settings, as many as are wanted so far."""
+
+    def __init__(self, settings: Settings, problem: Problem, session: Session, fingerprint: str) -> None:
+        self.settings = settings
+        network, optimiser = problem.network, problem.optimiser
+        lazy = network.richness == 0 or network.parameterisation == "ntk"
+        steps = problem.record.at(optimiser.steps)
+        with double_precision():
+            richness = LAZY_RICHNESS if lazy else network.richness
+            program = compile_problem(problem, richness, network.normalised_width_ratios, "float64", settings.program)
+            if lazy:  # first outputs vanish in the limit, but not those of a few particles divided by this richness
+                program = dataclasses.replace(program, network=dataclasses.replace(program.network, centred=True))
+            observer = Observer(program, jnp.asarray(problem.samples.y_test), problem.record)
+            room = first_room(program, expected_directions(problem, settings.rank_tolerance), settings.particles)
+            start = ConditionedStart(program, settings, room)
+            each = 8 * observer.numbers((settings.particles,) * network.hidden_layers)
+            check.memory("particles", 2 * start.bytes(), "reduce particles or samples, or raise rank_tolerance")
+            needed = each * len(steps) * settings.group
+            check.memory("records", needed, "record less often (record.every) or fewer samples (record.samples)")
+            course = Course(optimiser.rates(), optimiser.batches(problem.samples.samples), steps)
+            self.runner = Runner(observer, start, [], course, session, fingerprint, each)
+            self.runner.remarks["particles"] = settings.particles
+
+    def upto(self, count: int) -> Outcome:
+        """So many of them, with what there was before."""
+        group, seeds = self.settings.group, self.seeds(count)
+        self.runner.groups = [seeds[k : k + group] for k in range(0, count, group)]
+        with double_precision():
+            return self.runner.run()
+
+    def seeds(self, count: int) -> list[int]:
+        """Of so many replicas."""
+        return [self.settings.seed + k for k in range(count)]
+
+    @property
+    def crowding(self) -> float:
+        """Independent vectors that a population has seen, for each of its particles, at most."""
+        return self.runner.crowding
+
+
+def expected_directions(problem: Problem, rank_tolerance: float) -> tuple[float, float]:
+    """How many directions a matrix and its transpose will be asked about, roughly.
+
+    Measured at a tolerance of 0.1: 35 and 60 for 10 samples, 120 and 180 for 40, 130 and 250 for 64 digits, 340 and 750 for 256; twice as
+    many at 0.01. Langevin noise needs one for every sample and step.
+    """
+    samples = problem.samples
+    rows = samples.samples + samples.test_samples
+    finer = (0.1 / max(rank_tolerance, 1e-3)) ** 0.33
+    least = rows * problem.optimiser.shakes
+    forward, backward = 5.8 * rows**0.78 * finer, 10.5 * (rows * samples.outputs) ** 0.78 * finer
+    return max(forward, least), max(backward, least)
+
+
+def first_room(program: Program, expected: tuple[float, float], particles: int) -> Room:
+    """Capacities to begin with. More room is made when needed."""
+    forward, backward = (min(on_ladder(count + 16), particles) for count in expected)
+    statics = program.inputs.shape[1] + program.targets.shape[1] + 16
+    matrices = min(2, len(program.ratios) - 1)
+    seen = on_ladder(matrices * sum(expected) + 2 * statics)
+    return Room((min(seen, particles),) * len(program.ratios), (forward, backward))
+
+
+@dataclass(frozen=True)
+class ConditionedStart:
+    """Makes the initial states of replicas."""
+
+    program: Program
+    settings: Settings
+    room: Room
+
+    def __call__(self, seeds: Sequence[int], room: Room | None) -> State:
+        """Draw the sources of seeds."""
+        room, tolerance = room or self.room, jnp.asarray(self.settings.rank_tolerance)
+        while True:
+            streams = self._streams(seeds, room)
+            state = _start(self.program, tolerance, jnp.asarray(seeds), streams, room, self.settings.substrate)
+            if not bool(state.substrate.exhausted):
+                return state
+            assert isinstance(state.substrate, Conditioned)
+            room = state.substrate.larger_room()
+
+    def enlarged(self, seeds: Sequence[int], state: State, room: Room) -> State:
+        """The same states with other room."""
+        return _enlarged(self.program, state, self._streams(seeds, room), room)
+
+    def _streams(self, seeds: Sequence[int], room: Room) -> tuple[Float[Array, "seeds _ s"], ...]:
+        """Normal numbers for every population."""
+        return tuple(
+            jnp.asarray(np.stack([normals(seed, population, count, self.settings.particles) for seed in seeds]))
+            for population, count in enumerate(room.pools)
+        )
+
+    def bytes(self) -> int:
+        """Memory of the states of a group: what populations have seen and will draw, and both sides of matrices."""
+        held = 2 * sum(self.room.pools) + 2 * sum(self.room.usual) * (len(self.room.pools) - 1)
+        return 8 * self.settings.group * self.settings.particles * held
+
+
+@eqx.filter_jit
+def _start(
+    program: Program,
+    tolerance: Float[Array, ""],
+    seeds: Int[Array, " seeds"],
+    streams: tuple[Float[Array, "seeds _ s"], ...],
+    room: Room,
+    substrate: type[Conditioned],
+) -> State:
+    def one(both: tuple[Array, tuple[Array, ...]]) -> State:
+        ratios = jnp.asarray(program.ratios)
+        return program.start(substrate.create(*both, ratios, tolerance=tolerance, room=room, axis=AXIS))
+
+    return over_seeds(one, (seeds, streams), alone=False)
+
+
+@eqx.filter_jit(donate="all-except-first")
+def _enlarged(program: Program, state: State, streams: tuple[Float[Array, "seeds _ s"], ...], room: Room) -> State:
+    def one(both: tuple[State, tuple[Array, ...]]) -> State:
+        state, streams = both
+        assert isinstance(state.substrate, Conditioned)
+        return program.on_larger(state, state.substrate.with_room(room, streams))
+
+    return over_seeds(one, (state, streams), alone=False)
