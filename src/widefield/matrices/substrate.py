@@ -15,6 +15,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from ..base.traced import Number
+
 
 def inner(a: Float[Array, "*rows n"], b: Float[Array, "*cols n"]) -> Float[Array, "..."]:
     """<a, b> = (1/n) sum_i a_i b_i for every pair of vectors over one population; (*rows, *cols)."""
@@ -44,7 +46,7 @@ class Substrate(eqx.Module):
         """Independent standard normal vectors over a population; another set for every `step` if one is given."""
 
     @abstractmethod
-    def with_matrix(self, name: str, source: int, target: int, scale: float, *, adjoint: bool, shakes: int) -> Self:
+    def with_matrix(self, name: str, source: int, target: int, scale: Number, *, adjoint: bool, shakes: int) -> Self:
         """Add a matrix between two populations with entries N(0, scale^2).
 
         `adjoint` promises that the left vectors of a direction have been given to `apply_transpose` before;
@@ -52,7 +54,7 @@ class Substrate(eqx.Module):
         """
 
     @abstractmethod
-    def with_partner(self, name: str, partner: str, scale: float, correlation: float) -> Self:
+    def with_partner(self, name: str, partner: str, scale: Number, correlation: Number) -> Self:
         """Add the frozen matrix correlation W(0) + sqrt(1 - correlation^2) W', W = `partner`, W' of that scale."""
 
     @abstractmethod
