@@ -20,7 +20,6 @@ form, eq. (53)). Cost and memory follow the number of directions, which stops gr
 from __future__ import annotations
 
 import dataclasses
-import math
 from typing import Any, ClassVar, Self
 
 import equinox as eqx
@@ -28,6 +27,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from ..base.traced import Number, root
 from .diffusing import DiffusingKnowledge
 from .knowledge import Answer, Knowledge
 from .pools import Pool, Pools, put
@@ -55,7 +55,7 @@ class ConditionedMatrix(eqx.Module):
     value: Value
     source: int = eqx.field(static=True)
     target: int = eqx.field(static=True)
-    scale: float = eqx.field(static=True)
+    scale: Float[Array, ""]
 
     @property
     def left_span(self) -> Span:
@@ -91,6 +91,18 @@ def _grown(span: Span | None, after: Span | None) -> Span | None:
     return None if span is None or after is None else span.grown(after)
 
 
+class Partner(eqx.Module):
+    """The frozen matrix correlation W(0) + sqrt(1 - correlation^2) W': the name of W, and the correlation."""
+
+    matrix: str = eqx.field(static=True)
+    correlation: Float[Array, ""]
+
+    @classmethod
+    def of(cls, matrix: str, correlation: Number) -> Partner:
+        """With an array for the correlation."""
+        return cls(matrix, jnp.asarray(correlation, float))
+
+
 class Conditioned(Substrate):
     """Infinite populations: running a program on it solves the mean-field equations.
 
@@ -101,10 +113,10 @@ class Conditioned(Substrate):
 
     seed: Int[Array, ""]
     pools: Pools
-    ratios: tuple[float, ...] = eqx.field(static=True)
+    ratios: Float[Array, " populations"]
     tolerance: float = eqx.field(static=True)
     capacity: int = eqx.field(static=True)
-    partners: tuple[tuple[str, str, float], ...] = eqx.field(static=True, default=())
+    partners: dict[str, Partner] = eqx.field(default_factory=dict)
     sources: dict[str, Array] = eqx.field(default_factory=dict)
     matrices: dict[str, ConditionedMatrix] = eqx.field(default_factory=dict)
 
@@ -113,7 +125,7 @@ class Conditioned(Substrate):
         cls,
         seed: int,
         particles: int,
-        ratios: tuple[float, ...],
+        ratios: tuple[Number, ...],
         *,
         tolerance: float,
         capacity: int,
@@ -124,7 +136,8 @@ class Conditioned(Substrate):
         `empty` leaves out the random numbers, for when only sizes are of interest.
         """
         pools = tuple(Pool.empty(None if empty else seed, k, 3 * capacity, particles) for k in range(len(ratios)))
-        return cls(jnp.asarray(seed), pools, ratios, tolerance, capacity)
+        sizes = jnp.stack([jnp.asarray(ratio, float) for ratio in ratios])
+        return cls(jnp.asarray(seed), pools, sizes, tolerance, capacity)
 
     def _with(self, **changes: Any) -> Self:
         return dataclasses.replace(self, **changes)
@@ -169,7 +182,7 @@ class Conditioned(Substrate):
         return drawn, after
 
     def with_matrix(
-        self, name: str, source: int, target: int, scale: float, *, adjoint: bool = True, shakes: int = 0
+        self, name: str, source: int, target: int, scale: Number, *, adjoint: bool = True, shakes: int = 0
     ) -> Self:
         """Add a matrix of which nothing is known yet."""
         s, t = (self.pools[population].stream.shape[1] for population in (source, target))
@@ -180,14 +193,14 @@ class Conditioned(Substrate):
             known = DiffusingKnowledge.nothing(self.capacity, 1 + shakes, s, t)
         core = jnp.zeros((min(self.capacity, t), min(self.capacity, s)))
         value = Value(jnp.zeros(1 + shakes).at[0].set(1.0), core)
-        matrix = ConditionedMatrix(known, left, right, value, source, target, scale)
+        matrix = ConditionedMatrix(known, left, right, value, source, target, jnp.asarray(scale, float))
         return self._with(matrices={**self.matrices, name: matrix})
 
-    def with_partner(self, name: str, partner: str, scale: float, correlation: float) -> Self:
+    def with_partner(self, name: str, partner: str, scale: Number, correlation: Number) -> Self:
         """Add a frozen matrix correlated with the initial value of another one."""
         other = self.matrices[partner]
         fresh = self.with_matrix(f"{name} fresh", other.source, other.target, scale)
-        return fresh._with(partners=(*self.partners, (name, partner, correlation)))
+        return fresh._with(partners={**self.partners, name: Partner.of(partner, correlation)})
 
     def apply(self, name: str, vectors: Float[Array, "*rows n"]) -> tuple[Float[Array, "*rows m"], Self]:
         """W v / sqrt(n_s) for every row v."""
@@ -201,10 +214,9 @@ class Conditioned(Substrate):
     def apply_transpose(self, name: str, vectors: Float[Array, "*rows m"]) -> tuple[Float[Array, "*rows n"], Self]:
         """W^T u / sqrt(n_t) for every row u."""
         rows = vectors.reshape(-1, vectors.shape[-1])
-        for known, partner, correlation in self.partners:
-            if known == name:
-                image, substrate = self._feedback(f"{name} fresh", partner, correlation, rows)
-                return image.reshape(*vectors.shape[:-1], -1), substrate
+        if name in self.partners:
+            image, substrate = self._feedback(f"{name} fresh", self.partners[name], rows)
+            return image.reshape(*vectors.shape[:-1], -1), substrate
         answer, substrate = self._ask(name, self.matrices[name].value.weight, rows, transposed=True)
         matrix = substrate.matrices[name]
         coordinates = answer.coordinates if matrix.left is None else matrix.left.coordinates(rows)
@@ -219,21 +231,19 @@ class Conditioned(Substrate):
         image = composed(answer, substrate.matrices[name], None, None, transposed=True)
         return image.reshape(*vectors.shape[:-1], -1), substrate
 
-    def _feedback(
-        self, fresh: str, partner: str, correlation: float, rows: Float[Array, "p m"]
-    ) -> tuple[Float[Array, "p n"], Self]:
+    def _feedback(self, fresh: str, partner: Partner, rows: Float[Array, "p m"]) -> tuple[Float[Array, "p n"], Self]:
         """(rho W(0) + sqrt(1 - rho^2) W')^T u / sqrt(n_t)."""
-        weight = self.matrices[partner].value.weight
-        initial = jnp.zeros_like(weight).at[0].set(correlation)
-        own, substrate = self._ask(partner, initial, rows, transposed=True)
-        image = composed(own, substrate.matrices[partner], None, None, transposed=True)
-        rest = jnp.full(1, math.sqrt(1 - correlation**2))
+        weight = self.matrices[partner.matrix].value.weight
+        initial = jnp.zeros_like(weight).at[0].set(partner.correlation)
+        own, substrate = self._ask(partner.matrix, initial, rows, transposed=True)
+        image = composed(own, substrate.matrices[partner.matrix], None, None, transposed=True)
+        rest = jnp.full(1, root(1 - partner.correlation**2))
         other, substrate = substrate._ask(fresh, rest, rows, transposed=True)
         return image + composed(other, substrate.matrices[fresh], None, None, transposed=True), substrate
 
-    def _factor(self, matrix: ConditionedMatrix) -> float:
+    def _factor(self, matrix: ConditionedMatrix) -> Float[Array, ""]:
         """sqrt(n_s/n_t)."""
-        return math.sqrt(self.ratios[matrix.source] / self.ratios[matrix.target])
+        return root(self.ratios[matrix.source] / self.ratios[matrix.target])
 
     def _ask(
         self, name: str, weight: Float[Array, " slots"], vectors: Float[Array, "p n"], *, transposed: bool

@@ -6,7 +6,8 @@ from typing import Self
 
 from jaxtyping import Array, Float
 
-from .conditioned import Conditioned, composed
+from ..base.traced import Number
+from .conditioned import Conditioned, Partner, composed
 
 
 class Decoupled(Conditioned):
@@ -17,18 +18,18 @@ class Decoupled(Conditioned):
     """
 
     def with_matrix(
-        self, name: str, source: int, target: int, scale: float, *, adjoint: bool = True, shakes: int = 0
+        self, name: str, source: int, target: int, scale: Number, *, adjoint: bool = True, shakes: int = 0
     ) -> Self:
         """Add a matrix, and another one that takes its place in backward passes."""
         del adjoint
         forward = super().with_matrix(name, source, target, scale, adjoint=False, shakes=shakes)
         return Conditioned.with_matrix(forward, _backward(name), source, target, scale)
 
-    def with_partner(self, name: str, partner: str, scale: float, correlation: float) -> Self:
+    def with_partner(self, name: str, partner: str, scale: Number, correlation: Number) -> Self:
         """Add a frozen matrix, correlated with the one of backward passes."""
         other = self.matrices[partner]
         fresh = Conditioned.with_matrix(self, f"{name} fresh", other.source, other.target, scale)
-        return fresh._with(partners=(*self.partners, (name, _backward(partner), correlation)))
+        return fresh._with(partners={**self.partners, name: Partner.of(_backward(partner), correlation)})
 
     def apply_transpose(self, name: str, vectors: Float[Array, "*rows m"]) -> tuple[Float[Array, "*rows n"], Self]:
         """W^T u / sqrt(n_t): the initial part from the copy, and what was learned."""

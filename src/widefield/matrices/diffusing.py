@@ -16,6 +16,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from ..base.traced import Number
 from .knowledge import Answer
 from .pools import Pools, put
 from .spans import enlarged, in_blocks, inverse_root, pad_to, put_rows
@@ -92,7 +93,7 @@ class DiffusingKnowledge(eqx.Module):
         """Number of questions asked, forward and backward."""
         return jnp.stack([self.forward.rank, self.backward.rank])
 
-    def turned(self, factor: float) -> DiffusingKnowledge:
+    def turned(self, factor: Number) -> DiffusingKnowledge:
         """The same for the transpose."""
         del factor
         return DiffusingKnowledge(self.backward, self.forward)
@@ -107,7 +108,7 @@ class DiffusingKnowledge(eqx.Module):
         vectors: Float[Array, "p n"],
         pools: Pools,
         there: int,
-        factor: float,
+        factor: Number,
         tolerance: float,
     ) -> tuple[Answer, DiffusingKnowledge, Pools]:
         """W(t) v / sqrt(n_s), where `slots` are a(t); `there` is the population of the answer."""

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from ..base.traced import Number
 from .pools import Pools, put
 from .spans import Span, in_blocks, new_directions, pad_to, put_rows
 from .substrate import inner
@@ -66,7 +67,7 @@ class Knowledge(eqx.Module):
         """Number of directions asked about, forward and backward."""
         return jnp.stack([self.forward.span.rank, self.backward.span.rank])
 
-    def turned(self, factor: float) -> Knowledge:
+    def turned(self, factor: Number) -> Knowledge:
         """The same for the transpose; `factor` is sqrt(n_s/n_t) of the matrix at hand."""
         return Knowledge(self.backward, self.forward, self.cross.T / factor)
 
@@ -81,8 +82,8 @@ class Knowledge(eqx.Module):
         vectors: Float[Array, "p n"],
         pools: Pools,
         between: tuple[int, int],
-        factor: float,
-        scale: float,
+        factor: Number,
+        scale: Number,
         tolerance: float,
     ) -> tuple[Answer, Knowledge, Pools]:
         """weight W v / sqrt(n_s); `between` are the populations of v and of the answer, factor is sqrt(n_s/n_t)."""
@@ -114,7 +115,7 @@ class Knowledge(eqx.Module):
         return answer, known, pools
 
     def _with_answers(
-        self, directions: Float[Array, "p n"], noise: Float[Array, "p m"], count: Int[Array, ""], factor: float
+        self, directions: Float[Array, "p n"], noise: Float[Array, "p m"], count: Int[Array, ""], factor: Number
     ) -> Knowledge:
         """After W was applied to new directions: M gets rows <F, q>, and F loses its part along q."""
         asked, along = self.forward, inner(directions, self.backward.noise)
