@@ -27,7 +27,7 @@ RUN = {
     "docs/conventions.md": (0, 0),
     "docs/differences.md": (0, 0),
     "docs/effective.md": (1, 1),
-    "docs/extending.md": (4, 0),
+    "docs/extending.md": (5, 0),
     "docs/independent-solvers.md": (0, 1),
     "docs/infinite-width.md": (2, 0),
     "docs/proportional.md": (4, 6),

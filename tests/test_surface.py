@@ -176,4 +176,4 @@ def test_warnings_are_filtered_by_their_public_name():
 def test_descriptions_survive_pickling_and_their_sources_are_found():
     network = wf.MLP(hidden_layers=2, activation="tanh")
     assert pickle.loads(pickle.dumps(network)) == network
-    assert inspect.getsource(wf.MLP).startswith(("@dataclass", "class MLP"))
+    assert inspect.getsource(wf.MLP).startswith(("@traced", "@dataclass", "class MLP"))

@@ -167,7 +167,7 @@ def _program(network: MLP, rule: LearningRule, dimension: int, outputs: int) -> 
         rates=jnp.zeros(1),
         batches=None,
         # Without centring drawing the weights needs no samples; f and f - f(0) have the same kernels.
-        network=dataclasses.replace(network, centred=False),
+        network=dataclasses.replace(network.in_program(outputs), centred=False),
         phi=network.phi,
         loss=SquaredError(),
         rule=rule,

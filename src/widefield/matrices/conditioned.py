@@ -26,12 +26,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from ..base.traced import Number
 from .diffusing import DiffusingKnowledge
 from .knowledge import Answer, Knowledge, Question
 from .pools import Pool, Pools, put
 from .room import Room, larger
 from .spans import Span, in_blocks, new_directions, pad_to
-from .substrate import OuterProducts, Scalar, Substrate, inner
+from .substrate import OuterProducts, Substrate, inner
 
 
 class Value(eqx.Module):
@@ -177,7 +178,9 @@ class Conditioned(Substrate):
     @property
     def ranks(self) -> Int[Array, "matrices 2"] | None:
         """Number of directions that every matrix and its transpose were asked about."""
-        return jnp.stack([jnp.stack(matrix.known.ranks) for matrix in self.matrices.values()]) if self.matrices else None
+        return (
+            jnp.stack([jnp.stack(matrix.known.ranks) for matrix in self.matrices.values()]) if self.matrices else None
+        )
 
     def gaussian(
         self, name: str, population: int, count: int, step: Array | None = None
@@ -192,7 +195,7 @@ class Conditioned(Substrate):
         return drawn, after
 
     def with_matrix(
-        self, name: str, source: int, target: int, scale: Scalar, *, adjoint: bool = True, shakes: int = 0
+        self, name: str, source: int, target: int, scale: Number, *, adjoint: bool = True, shakes: int = 0
     ) -> Self:
         """Add a matrix of which nothing is known yet."""
         learned = bool(shakes) or not adjoint, bool(shakes)
@@ -202,7 +205,7 @@ class Conditioned(Substrate):
         self,
         name: str,
         ends: tuple[int, int],
-        scale: Scalar,
+        scale: Number,
         asked: tuple[bool, bool],
         learned: tuple[bool, bool] = (False, False),
         shakes: int = 0,
@@ -220,12 +223,12 @@ class Conditioned(Substrate):
         matrix = ConditionedMatrix(known, left, right, value, jnp.asarray(scale), *ends)
         return self._with(matrices={**self.matrices, name: matrix}, room=self.room.having(name, sizes))
 
-    def with_partner(self, name: str, partner: str, scale: Scalar, correlation: Scalar) -> Self:
+    def with_partner(self, name: str, partner: str, scale: Number, correlation: Number) -> Self:
         """Add a frozen matrix correlated with the initial value of another one."""
         return self._with_partner(name, partner, self.matrices[partner], scale, correlation)
 
     def _with_partner(
-        self, name: str, partner: str, like: ConditionedMatrix, scale: Scalar, correlation: Scalar
+        self, name: str, partner: str, like: ConditionedMatrix, scale: Number, correlation: Number
     ) -> Self:
         fresh = self._with_matrix(f"{name} fresh", (like.source, like.target), scale, (False, True))
         partners = {**self.partners, name: jnp.asarray(correlation, self.tolerance.dtype)}

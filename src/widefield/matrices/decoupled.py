@@ -6,8 +6,9 @@ from typing import Self
 
 from jaxtyping import Array, Float
 
+from ..base.traced import Number
 from .conditioned import Conditioned
-from .substrate import Scalar, inner
+from .substrate import inner
 
 
 class Decoupled(Conditioned):
@@ -18,7 +19,7 @@ class Decoupled(Conditioned):
     """
 
     def with_matrix(
-        self, name: str, source: int, target: int, scale: Scalar, *, adjoint: bool = True, shakes: int = 0
+        self, name: str, source: int, target: int, scale: Number, *, adjoint: bool = True, shakes: int = 0
     ) -> Self:
         """Add a matrix, and another one that takes its place in backward passes."""
         del adjoint
@@ -26,7 +27,7 @@ class Decoupled(Conditioned):
         forward = self._with_matrix(name, ends, scale, (True, False), learned, shakes)
         return forward._with_matrix(_backward(name), ends, scale, (False, True))
 
-    def with_partner(self, name: str, partner: str, scale: Scalar, correlation: Scalar) -> Self:
+    def with_partner(self, name: str, partner: str, scale: Number, correlation: Number) -> Self:
         """Add a frozen matrix, correlated with the one of backward passes."""
         return self._with_partner(name, _backward(partner), self.matrices[partner], scale, correlation)
 

@@ -9,8 +9,10 @@ from typing import Self
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from ..base.traced import Number, root
 from .substrate import OuterProducts, Substrate
 
 
@@ -34,17 +36,17 @@ class Dense(Substrate):
         return self._draw(name, (count, self.sizes[population]), step), self
 
     def with_matrix(
-        self, name: str, source: int, target: int, scale: float, *, adjoint: bool = True, shakes: int = 0
+        self, name: str, source: int, target: int, scale: Number, *, adjoint: bool = True, shakes: int = 0
     ) -> Self:
         """Add a matrix with entries N(0, scale^2)."""
         del adjoint, shakes
-        return self.with_values({name: scale * self._draw(name, (self.sizes[target], self.sizes[source]))})
+        return self.with_values({name: self._own(scale) * self._draw(name, (self.sizes[target], self.sizes[source]))})
 
-    def with_partner(self, name: str, partner: str, scale: float, correlation: float) -> Self:
+    def with_partner(self, name: str, partner: str, scale: Number, correlation: Number) -> Self:
         """Add a frozen matrix correlated with the present value of another one."""
-        value = self.arrays[partner]
-        fresh = scale * self._draw(name, value.shape)
-        return self.with_values({name: correlation * value + math.sqrt(1 - correlation**2) * fresh})
+        value, own = self.arrays[partner], self._own(correlation)
+        fresh = self._own(scale) * self._draw(name, value.shape)
+        return self.with_values({name: own * value + root(1 - own**2) * fresh})
 
     def apply(self, name: str, vectors: Float[Array, "*rows n"]) -> tuple[Float[Array, "*rows m"], Self]:
         """W v / sqrt(n_s) for every row v."""
@@ -70,6 +72,9 @@ class Dense(Substrate):
         """Add a matrix with fresh entries N(0, amount^2)."""
         value = self.arrays[name]
         return self.with_values({name: value + amount * self._draw(f"{name} noise", value.shape, step)})
+
+    def _own(self, number: Number) -> Float[Array, ""]:
+        return jnp.asarray(number, self.dtype)
 
     def _draw(self, name: str, shape: tuple[int, ...], step: Array | None = None) -> Array:
         # Keys follow from seed, name and step alone, so that a resumed run repeats them.

@@ -82,9 +82,7 @@ class Knowledge(eqx.Module):
         over_source, over_target = (jnp.concatenate(parts) for parts in both)
         return Knowledge((over_source, over_target), self.ranks, (false, false), room[0])
 
-    def ask(
-        self, question: Question, vectors: Float[Array, "p s"], pools: Pools
-    ) -> tuple[Answer, Knowledge, Pools]:
+    def ask(self, question: Question, vectors: Float[Array, "p s"], pools: Pools) -> tuple[Answer, Knowledge, Pools]:
         """W v / sqrt(n_here), as weights of what is known."""
         side, own, other = question.side, self._block(question.side), self._block(1 - question.side)
         along = inner(vectors, self.rows[side])

@@ -15,9 +15,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-
-Scalar = float | Float[Array, ""]
-"""A number that may be traced."""
+from ..base.traced import Number
 
 
 def inner(a: Float[Array, "*rows n"], b: Float[Array, "*cols n"]) -> Float[Array, "..."]:
@@ -48,7 +46,7 @@ class Substrate(eqx.Module):
         """Independent standard normal vectors over a population; another set for every `step` if one is given."""
 
     @abstractmethod
-    def with_matrix(self, name: str, source: int, target: int, scale: Scalar, *, adjoint: bool, shakes: int) -> Self:
+    def with_matrix(self, name: str, source: int, target: int, scale: Number, *, adjoint: bool, shakes: int) -> Self:
         """Add a matrix between two populations with entries N(0, scale^2).
 
         `adjoint` promises that the left vectors of a direction have been given to `apply_transpose` before;
@@ -56,7 +54,7 @@ class Substrate(eqx.Module):
         """
 
     @abstractmethod
-    def with_partner(self, name: str, partner: str, scale: Scalar, correlation: Scalar) -> Self:
+    def with_partner(self, name: str, partner: str, scale: Number, correlation: Number) -> Self:
         """Add the frozen matrix correlation W(0) + sqrt(1 - correlation^2) W', W = `partner`, W' of that scale."""
 
     @abstractmethod

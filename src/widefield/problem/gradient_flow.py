@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ..base import check
 from ..base.describe import put
 from ..base.renamed import renamed
+from ..base.traced import present, traced
 from ..matrices.substrate import State
 from .optimisers import Gradient, Optimiser, Values
 
@@ -45,6 +46,7 @@ class _Climb(eqx.Module):
     loss: Float[Array, ""]
 
 
+@traced("t_end", "tolerance", "weight_decay")
 @renamed(intervals="steps", accuracy="tolerance")
 @dataclass(frozen=True)
 class GradientFlow(Optimiser, kind="gradient-flow"):
@@ -84,6 +86,12 @@ class GradientFlow(Optimiser, kind="gradient-flow"):
         """Try a whole interval first."""
         nothing = {name: jnp.zeros((), jax.tree.leaves(value)[0].dtype) for name, value in values.items()}
         return Pace(jnp.full((), self.t_end / self.steps, next(iter(nothing.values())).dtype), nothing)
+
+    def in_program(self) -> Optimiser:
+        """One interval: that is what `rest` asks about."""
+        if type(self) is not GradientFlow:  # a class derived from this one may use whatever it likes
+            return self
+        return dataclasses.replace(self, t_end=self.t_end / self.steps, steps=1)
 
     def step(self, gradient: Gradient, state: State, rate: Float[Array, ""]) -> tuple[State, Float[Array, ""]]:
         """Integrate over one interval."""
@@ -140,7 +148,7 @@ class GradientFlow(Optimiser, kind="gradient-flow"):
             state, slopes, _, loss = carry
             point = jax.tree.map(lambda w, k: w + size * _combined(stages[number], k), climb.values, slopes)
             direction, new, state = gradient(state.with_values(point))
-            if self.weight_decay:
+            if present(self.weight_decay):
                 direction = jax.tree.map(lambda g, w: g - self.weight_decay * w, direction, point)
             slopes = jax.tree.map(lambda k, g: k.at[number].set(g), slopes, direction)
             return state, slopes, point, jnp.where(jnp.isnan(loss), new, loss)

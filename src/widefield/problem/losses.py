@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ..base import check
 from ..base.describe import Described, put
 from ..base.errors import InvalidInput
+from ..base.traced import traced
 
 REDUCTIONS = ("sum", "mean")
 
@@ -149,6 +150,7 @@ class SoftmaxCrossEntropy(Loss, kind="softmax-cross-entropy"):
             )
 
 
+@traced("threshold")
 @dataclass(frozen=True)
 class Huber(Loss, kind="huber"):
     """loss = sum_c of e^2/2 where |e| <= threshold and threshold (|e| - threshold/2) beyond, e = y - f."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,10 +16,12 @@ from ..base import check
 from ..base.describe import Described, put
 from ..base.errors import InvalidInput
 from ..base.renamed import former
+from ..base.traced import present, root, traced
 
 PARAMETERISATIONS = ("mean-field", "ntk")
 
 
+@traced("weight_variances", "bias_variances", "width_ratios")
 @dataclass(frozen=True)
 class MLP(Described, family="network", kind="mlp"):
     """A fully connected network with `hidden_layers` = L hidden layers.
@@ -101,7 +104,7 @@ class MLP(Described, family="network", kind="mlp"):
     @property
     def has_biases(self) -> bool:
         """Whether any bias is ever different from zero."""
-        return self.train_biases or any(self.bias_scales)
+        return self.train_biases or any(map(present, self.bias_scales))
 
     @property
     def starts_at_random(self) -> bool:
@@ -137,6 +140,16 @@ class MLP(Described, family="network", kind="mlp"):
             return self.richness
         return self.richness / math.sqrt(last_width)
 
+    def in_program(self, outputs: int) -> MLP:
+        """With the number of outputs, and without the richness, which a program is told apart, in one form for all."""
+        return dataclasses.replace(
+            self,
+            richness=1.0,
+            outputs=outputs,
+            weight_variances=per_weight_layer("weight_variances", self.weight_variances, self.hidden_layers),
+            bias_variances=per_weight_layer("bias_variances", self.bias_variances, self.hidden_layers),
+        )
+
 
 def per_layer(name: str, value: Any, layers: int, which: str, **bounds: float) -> tuple[float, ...]:
     """One number for each of so many layers, from a list of them or from one number for all; `which` names them.
@@ -165,7 +178,7 @@ def _sequence(value: Any) -> tuple[Any, ...]:
 
 def _scales(variances: float | tuple[float, ...], hidden_layers: int) -> tuple[float, ...]:
     values = variances if isinstance(variances, tuple) else (variances,) * (hidden_layers + 1)
-    return tuple(math.sqrt(v) for v in values)
+    return tuple(root(v) for v in values)
 
 
 def widths_of(network: MLP, widths: int | Sequence[int]) -> tuple[int, ...]:

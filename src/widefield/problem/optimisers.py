@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ..base import check
 from ..base.describe import Described, parse_plain, put
 from ..base.errors import InvalidInput
+from ..base.traced import present, traced
 from ..matrices.substrate import State
 from .schedules import Schedule, rates_of
 
@@ -65,7 +66,12 @@ class Optimiser(Described, family="optimiser"):
         """Standard deviation of the noise that is added to every weight in a step."""
         return jnp.zeros_like(rate)
 
+    def in_program(self) -> Optimiser:
+        """Without what a program is told by `rates` and `batches`: programs that differ in it share compiled code."""
+        return self
 
+
+@traced("momentum", "weight_decay", "temperature")
 @dataclass(frozen=True)
 class SGD(Optimiser, kind="sgd"):
     """Gradient descent: full batch, minibatch or one pass; momentum, weight decay, Langevin noise.
@@ -154,16 +160,16 @@ class SGD(Optimiser, kind="sgd"):
     @property
     def copies(self) -> int:
         """Momentum needs a second array."""
-        return 1 + bool(self.momentum)
+        return 1 + present(self.momentum)
 
     @property
     def shakes(self) -> int:
         """Langevin noise in every step."""
-        return self.steps if self.temperature else 0
+        return self.steps if present(self.temperature) else 0
 
     def rest(self, values: Values) -> Values | None:
         """Velocity zero, or None when there is no momentum to remember."""
-        return jax.tree.map(jnp.zeros_like, values) if self.momentum else None
+        return jax.tree.map(jnp.zeros_like, values) if present(self.momentum) else None
 
     def step(self, gradient: Gradient, state: State, rate: Float[Array, ""]) -> tuple[State, Float[Array, ""]]:
         """One step of the recurrence above without its noise."""
@@ -176,7 +182,7 @@ class SGD(Optimiser, kind="sgd"):
         self, values: Values, velocity: Values | None, direction: Values, rate: Float[Array, ""]
     ) -> tuple[Values, Values | None]:
         """The recurrence for values, velocity and G; linear in all three."""
-        if self.weight_decay:
+        if present(self.weight_decay):
             direction = jax.tree.map(lambda g, w: g - self.weight_decay * w, direction, values)
         if velocity is not None:
             direction = jax.tree.map(lambda q, g: self.momentum * q + (1 - self.momentum) * g, velocity, direction)
@@ -186,3 +192,10 @@ class SGD(Optimiser, kind="sgd"):
     def noise(self, rate: Float[Array, ""]) -> Float[Array, ""]:
         """sqrt(2 eta T)."""
         return jnp.sqrt(2 * self.temperature * rate)
+
+    def in_program(self) -> Optimiser:
+        """The steps count for noise alone, which needs room for every one of them."""
+        if type(self) is not SGD:  # a class derived from this one may use whatever it likes
+            return self
+        steps = self.shakes or 1
+        return dataclasses.replace(self, learning_rate=1.0, steps=steps, batch_size=None, one_pass=False, seed=0)

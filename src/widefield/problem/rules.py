@@ -6,7 +6,6 @@ output, with `signal` = Delta they hold the sum over outputs that a weight updat
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from ..base import check
 from ..base.describe import Described, put
 from ..base.errors import InvalidInput
+from ..base.traced import present, root, traced
 from ..matrices.substrate import Backward, Forward, Gradients, State, Weights
 
 if TYPE_CHECKING:
@@ -144,6 +144,7 @@ class GradientDescent(LearningRule, kind="gradient-descent"):
         return backward.gradients, state
 
 
+@traced("correlation")
 @dataclass(frozen=True)
 class FeedbackAlignment(LearningRule, kind="feedback-alignment"):
     """Backpropagation through frozen matrices that have `correlation` rho with the initial weights.
@@ -164,7 +165,7 @@ class FeedbackAlignment(LearningRule, kind="feedback-alignment"):
     @property
     def through_weights(self) -> bool:
         """Through rho W(0)."""
-        return self.correlation != 0
+        return present(self.correlation)
 
     @property
     def transmission(self) -> float:
@@ -179,7 +180,7 @@ class FeedbackAlignment(LearningRule, kind="feedback-alignment"):
             substrate = substrate.with_partner(feedback(layer), hidden(layer), scales[layer], rho)
         initial, substrate = substrate.gaussian("readout", depth - 1, outputs)
         fresh, substrate = substrate.gaussian(feedback(depth), depth - 1, outputs)
-        top = scales[-1] * (rho * initial + math.sqrt(1 - rho**2) * fresh)
+        top = scales[-1] * (rho * initial + root(1 - rho**2) * fresh)
         return {feedback(depth): top}, substrate
 
     def pseudo_gradient(

@@ -59,11 +59,11 @@ class Replicas:
         network, optimiser = problem.network, problem.optimiser
         lazy = network.richness == 0 or network.parameterisation == "ntk"
         steps = problem.record.at(optimiser.steps)
+        if lazy:  # first outputs vanish in the limit, but not those of a few particles divided by this richness
+            problem = dataclasses.replace(problem, network=dataclasses.replace(network, centred=True))
         with double_precision():
             richness = LAZY_RICHNESS if lazy else network.richness
             program = compile_problem(problem, richness, network.normalised_width_ratios, "float64", settings.program)
-            if lazy:  # first outputs vanish in the limit, but not those of a few particles divided by this richness
-                program = dataclasses.replace(program, network=dataclasses.replace(program.network, centred=True))
             observer = Observer(program, jnp.asarray(problem.samples.y_test), problem.record)
             room = first_room(program, expected_directions(problem, settings.rank_tolerance), settings.particles)
             start = ConditionedStart(program, settings, room)

@@ -105,9 +105,7 @@ def play(observer: Observer, state: State, stretch: Stretch, count: Int[Array, "
     nothing = jnp.full((), jnp.nan, program.inputs.dtype)
     records = _buffers(observer, state, len(stretch.rates))
     start = _Carry(state, _small(state) if grows else None, records, zero, zero, nothing, jnp.full((), -1, jnp.int32))
-    end = jax.lax.while_loop(
-        lambda carry: (carry.place < count) & ~carry.state.substrate.exhausted, body, start
-    )
+    end = jax.lax.while_loop(lambda carry: (carry.place < count) & ~carry.state.substrate.exhausted, body, start)
     void = end.state.substrate.exhausted
     done = jnp.where(void, jnp.maximum(end.place - 1, 0), end.place)
     final = _rewound(end.state, end.before, void) if grows else end.state

@@ -7,7 +7,6 @@ mean-field equations. Layer l of the network is population l - 1 of the substrat
 from __future__ import annotations
 
 import dataclasses
-import math
 
 import equinox as eqx
 import jax
@@ -15,6 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from ..activations import Activation
+from ..base.traced import Number, root, with_arrays
 from ..matrices.spans import pad_to
 from ..matrices.substrate import Backward, Forward, Gradients, OuterProducts, State, Substrate, Weights, inner
 from ..problem.losses import Loss
@@ -39,18 +39,24 @@ class Program(eqx.Module):
     """A problem, ready to run on a substrate.
 
     `inputs` are the training rows and then the test rows of x / sqrt(D), in the coordinates of
-    `Samples.reduced`.
+    `Samples.reduced`; `ratios` are the N_l/N_L.
+    Code is compiled for shapes, the architecture and the kinds of loss, rule and optimiser; their numbers are arrays.
     """
 
     inputs: Float[Array, "all r"]
     targets: Float[Array, "p c"]
     richness: Float[Array, ""]
-    network: MLP = eqx.field(static=True)
+    network: MLP
     phi: Activation = eqx.field(static=True)
-    loss: Loss = eqx.field(static=True)
-    rule: LearningRule = eqx.field(static=True)
-    optimiser: Optimiser = eqx.field(static=True)
-    ratios: tuple[float, ...] = eqx.field(static=True)
+    loss: Loss
+    rule: LearningRule
+    optimiser: Optimiser
+    ratios: tuple[Number, ...]
+
+    def __post_init__(self) -> None:
+        """Make arrays of all numbers."""
+        for name in ("network", "loss", "rule", "optimiser", "ratios"):
+            setattr(self, name, with_arrays(getattr(self, name), self.inputs.dtype))
 
     def start(self, substrate: Substrate) -> State:
         """Draw all weights."""
@@ -222,7 +228,7 @@ class Program(eqx.Module):
 
     def strength(self, layer: int) -> Float[Array, ""]:
         """gamma_0 sqrt(N/N_l): how strongly the weights into layer l follow its pseudo-gradient (BP22 D.8)."""
-        return self.richness / math.sqrt(self.ratios[layer - 1])
+        return self.richness / root(self.ratios[layer - 1])
 
     def population(self, name: str) -> int:
         """Population over which a vector of weights lives."""
@@ -249,11 +255,10 @@ def compile_problem(
         inputs=jnp.concatenate([jnp.asarray(train, dtype), jnp.asarray(test, dtype)]),
         targets=jnp.asarray(problem.samples.y, dtype),
         richness=jnp.asarray(richness, dtype),
-        # Programs that differ in their richness alone share compiled code.
-        network=dataclasses.replace(problem.network, richness=1.0),
+        network=problem.network.in_program(problem.samples.outputs),
         phi=problem.network.phi,
         loss=problem.loss,
         rule=problem.rule,
-        optimiser=problem.optimiser,
+        optimiser=problem.optimiser.in_program(),
         ratios=ratios,
     )
