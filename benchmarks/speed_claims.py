@@ -1,11 +1,11 @@
 """Measures the claims of `floors.toml`, prints them as a table, and ends with 1 if one fails.
 
     python benchmarks/speed_claims.py [--only default-former cold-former] [--markdown table.md] [--quick]
-    python benchmarks/speed_claims.py --truths [default sphere ...]
+    python benchmarks/speed_claims.py --truths [default sphere ...] [--estimate]
 
 Errors that ensembles of networks have to match are measured against truths (`claims/truths.py`), which are kept in
-`benchmarks/truths`; `--truths` computes them anew, which takes hours. `--quick` takes tiny sizes, to try the scripts:
-nothing is judged then, and no truth is kept.
+`benchmarks/truths`; `--truths` computes them anew, which takes hours: `--estimate` says how many. `--quick` takes tiny
+sizes, to try the scripts: nothing is judged then, and no truth is kept.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 import jax
 from rich.console import Console
 
-from claims import known_truths, tables, truth_files
+from claims import known_truths, tables, truth_costs, truth_files
 from claims.floors import FLOORS, Floor, Verdict, check_complete, read
 from claims.infinite_width import CLAIMS, REPORTS
 from claims.measuring import measure
@@ -37,6 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sizes = QUICK if options.quick else FULL
     floors = read(options.floors)
     check_complete(floors, CLAIMS)
+    if options.estimate:
+        _estimate_truths(options.truths or list(known_truths.KNOWN), sizes)
+        return 0
     if options.truths is not None:
         _compute_truths(options.truths or list(known_truths.KNOWN), sizes)
         return 0
@@ -82,12 +85,22 @@ def _compute_truths(names: Sequence[str], sizes: Sizes) -> None:
         console.print(f"truth of {name}: networks {truth.networks}, own error {worst:.2%}, {spent:.0f} s")
 
 
+def _estimate_truths(names: Sequence[str], sizes: Sizes) -> None:
+    for name in names:
+        known = known_truths.KNOWN[name]
+        costs = truth_costs.estimate(known.problem(sizes), known.effort(sizes))
+        parts = [f"{cost.networks} of width {cost.width} ({1e3 * cost.seconds_each:.1f} ms each)" for cost in costs]
+        minutes = sum(cost.minutes for cost in costs)
+        console.print(f"truth of {name}: {', '.join(parts)}: {minutes:.0f} minutes")
+
+
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=[*CLAIMS, *REPORTS], help="these claims")
     parser.add_argument("--markdown", type=Path, help="also write the table to this file")
     parser.add_argument("--quick", action="store_true", help="tiny sizes")
     parser.add_argument("--truths", nargs="*", choices=list(known_truths.KNOWN), help="compute truths and end")
+    parser.add_argument("--estimate", action="store_true", help="only say what the truths would cost")
     parser.add_argument("--floors", type=Path, default=FLOORS, help="another file of promises")
     return parser.parse_args(arguments)
 

@@ -1,7 +1,6 @@
-"""Claims about speed are measured and judged as `benchmarks/floors.toml` says; here with made-up times and tiny sizes."""
+"""Claims about speed are measured and judged as `benchmarks/floors.toml` says: made-up times and tiny sizes."""
 
 import itertools
-import json
 import math
 import sys
 from pathlib import Path
@@ -81,7 +80,7 @@ def test_pairs_are_interleaved_and_the_ratio_is_that_of_pairs():
 
 def test_every_claim_has_a_floor_and_every_floor_a_claim():
     floors.check_complete(floors.read(), speed_claims.CLAIMS)
-    with pytest.raises(WrongFloors, match="claims without a floor.*: new"):
+    with pytest.raises(WrongFloors, match=r"claims without a floor.*: new"):
         floors.check_complete(["old"], ["new", "old"])
     with pytest.raises(WrongFloors, match="without a claim: old"):
         floors.check_complete(["new", "old"], ["new"])
@@ -206,10 +205,11 @@ def test_a_claim_against_networks_in_tiny_sizes(tmp_path):
 
 def test_truths_that_are_kept_are_small_and_of_the_problems_of_the_claims():
     for path in truth_files.FOLDER.glob("*.npz"):
-        problem = known_truths.KNOWN[path.stem].problem(problems.FULL)
-        truth = truth_files.load(problem, path)
+        known = known_truths.KNOWN[path.stem]
+        truth = truth_files.load(known.problem(problems.FULL), path)
+        assert tuple(sorted(truth.networks)) == known.effort(problems.FULL).widths
+        assert max(truth.own_error.values()) < 0.01
         assert path.stat().st_size < 300_000
-        assert json.dumps(truth.networks)
 
 
 @pytest.mark.slow

@@ -81,14 +81,19 @@ class Truth:
         return {name: value * (nearest / width) ** power for name, value in known[nearest].items()}
 
 
-def compute(problem: wf.Problem, effort: Effort) -> Truth:
-    """Train the networks; a share of the error for each width, such that the whole is quickest."""
-    problem = dataclasses.replace(problem, record=effort.record)
+def errors_allowed(effort: Effort) -> dict[int, float]:
+    """Of the mean at each width; the wider two share the truth's statistical error such that the whole is quickest."""
     narrow, middle, wide = effort.widths
     shares = {narrow: 1.0, middle: math.sqrt(0.3), wide: math.sqrt(0.7) / 2}
+    return {width: share * effort.error for width, share in shares.items()}
+
+
+def compute(problem: wf.Problem, effort: Effort) -> Truth:
+    """Train the networks."""
+    problem = dataclasses.replace(problem, record=effort.record)
     ensembles = {width: Ensemble(width) for width in effort.widths}
-    for width, share in shares.items():
-        train(problem, ensembles[width], share * effort.error, effort.batch, effort.most)
+    for width, allowed in errors_allowed(effort).items():
+        train(problem, ensembles[width], allowed, effort.batch, effort.most)
     return from_ensembles(problem, ensembles)
 
 
