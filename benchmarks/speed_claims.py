@@ -46,11 +46,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows, notes, failed = [], [], False
     for name in options.only or [*CLAIMS, *REPORTS]:
         if name in REPORTS:
-            notes.append(f"{name}: {REPORTS[name](sizes)}")
-            continue
-        row, remarks, kept = judged(name, floors[name], sizes)
+            remarks, kept = reported(name, sizes)
+        else:
+            row, remarks, kept = judged(name, floors[name], sizes)
+            rows.append(row)
         failed = failed or not kept
-        rows.append(row)
         notes += [f"{name}: {remark}" for remark in remarks]
     console.print(tables.terminal(rows))
     for note in notes:
@@ -72,6 +72,14 @@ def judged(name: str, floor: Floor, sizes: Sizes) -> tuple[tuple[str, ...], list
         gc.collect()
     kept = sizes.quick or measured.verdict is not Verdict.FAILS
     return tables.cells(measured, judged=not sizes.quick), measured.notes, kept
+
+
+def reported(name: str, sizes: Sizes) -> tuple[list[str], bool]:
+    """What is measured without a promise, and whether it could be measured."""
+    try:
+        return [REPORTS[name](sizes)], True
+    except Exception as problem:  # the table is printed all the same
+        return [f"not measured: {type(problem).__name__}: {problem}"], False
 
 
 def _compute_truths(names: Sequence[str], sizes: Sizes) -> None:

@@ -115,6 +115,14 @@ def test_exit_code(theirs, code, verdict, tmp_path, monkeypatch):
     assert all(line.count("|") == 8 for line in lines[:3])
 
 
+def test_a_report_that_cannot_be_measured_is_a_failure_that_leaves_the_table(tmp_path, monkeypatch):
+    table = tmp_path / "table.md"
+    monkeypatch.setattr(speed_claims, "REPORTS", {"good": lambda sizes: "3 s", "bad": lambda sizes: 1 / 0})
+    assert speed_claims.main(["--only", "good"]) == 0
+    assert speed_claims.main(["--only", "good", "bad", "--markdown", str(table)]) == 1
+    assert "- good: 3 s\n- bad: not measured: ZeroDivisionError" in table.read_text()
+
+
 def test_networks_needed():
     """sqrt(bias^2 + spread^2 / n) = goal in the quantity that needs most."""
     goal, bias = {"a": 0.05, "b": 0.02}, {"a": 0.03, "b": 0.0}

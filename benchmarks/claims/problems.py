@@ -16,7 +16,7 @@ FORMER = wf.InfiniteWidth(particles=2048, replicas=8, rank_tolerance=1e-2)
 FIXED = wf.InfiniteWidth(particles=1024, replicas=2, rank_tolerance=1e-2)
 """Where the numerical settings must not depend on what is recorded."""
 
-TINY = wf.InfiniteWidth(particles=32, replicas=2, rank_tolerance=1e-2)
+TINY = wf.InfiniteWidth(particles=128, replicas=2, rank_tolerance=1e-2)
 
 
 @dataclass(frozen=True)
