@@ -41,8 +41,6 @@ def enable(*, throw: bool = False) -> Path | None:
     Args:
         throw: raise `FileProblem` if the folder cannot be used; False warns.
     """
-    import jax
-
     disable()
     place = folder()
     given = os.environ.get("JAX_COMPILATION_CACHE_DIR", _setting(_DIRECTORY))
@@ -60,7 +58,7 @@ def enable(*, throw: bool = False) -> Path | None:
     settings = {name: value for name, value in _SETTINGS.items() if name.upper() not in os.environ}
     for name, value in {**settings, _DIRECTORY: str(place)}.items():
         _changed[name] = _setting(name), value
-        jax.config.update(name, value)
+        _set(name, value)
     return place
 
 
@@ -68,12 +66,11 @@ def disable() -> None:
     """Undo `enable`: jax compiles in memory only, as before. What is on disk stays there."""
     if not _changed:
         return
-    import jax
     from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
     for name, (before, ours) in _changed.items():
         if _setting(name) == ours:  # else the user has chosen another value since
-            jax.config.update(name, before)
+            _set(name, before)
     _changed.clear()
     reset_cache()  # jax would go on with the folder that it has opened
 
@@ -110,3 +107,9 @@ def _setting(name: str) -> Any:
     import jax
 
     return getattr(jax.config, name)
+
+
+def _set(name: str, value: Any) -> None:
+    import jax
+
+    jax.config.update(name, value)  # type: ignore[no-untyped-call]
