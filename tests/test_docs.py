@@ -29,7 +29,7 @@ RUN = {
     "docs/effective.md": (1, 1),
     "docs/extending.md": (5, 0),
     "docs/independent-solvers.md": (0, 1),
-    "docs/infinite-width.md": (2, 0),
+    "docs/infinite-width.md": (3, 1),
     "docs/proportional.md": (4, 6),
     "docs/theories.md": (2, 1),
 }

@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # one line a public name; at run time each is imported when i
     from .asking.crosschecking import crosscheck as crosscheck
     from .asking.loading import load as load
     from .asking.solving import solve as solve
+    from .base import cache as cache
     from .base.errors import Diverged as Diverged
     from .base.errors import FileProblem as FileProblem
     from .base.errors import Interrupted as Interrupted

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from widefield.base.lazy import load_when_used
 if TYPE_CHECKING:
     from . import inner as inner
+    from .inner import deep as depths
     from .inner.deep import here as there
 else:
     __getattr__, __dir__, __all__ = load_when_used(__name__)
@@ -33,18 +34,19 @@ def test_names_are_imported_once_when_they_are_used(package):
     import lazy_package
 
     assert "lazy_package.inner" not in sys.modules
-    assert dir(lazy_package) == lazy_package.__all__ == ["inner", "there"]
+    assert dir(lazy_package) == lazy_package.__all__ == ["depths", "inner", "there"]
     first = lazy_package.there
     assert first is sys.modules["lazy_package.inner.deep"].here
     assert lazy_package.there is first
     assert lazy_package.inner is sys.modules["lazy_package.inner"]
-    assert dir(lazy_package) == ["inner", "there"]
+    assert lazy_package.depths is sys.modules["lazy_package.inner.deep"]
+    assert dir(lazy_package) == ["depths", "inner", "there"]
 
 
 def test_star_import(package):
     found = {}
     exec("from lazy_package import *", found)
-    assert {"inner", "there"} <= set(found)
+    assert {"depths", "inner", "there"} <= set(found)
 
 
 def test_other_lines_under_type_checking_are_refused(package):

@@ -9,7 +9,7 @@ import pytest
 
 import widefield as wf
 
-COMMANDS = ("solve", "compare", "crosscheck", "advise", "proportional", "lr-transfer", "show", "new", "demo")
+COMMANDS = ("solve", "compare", "crosscheck", "advise", "proportional", "lr-transfer", "show", "new", "demo", "cache")
 START = """
 import json, sys
 from widefield.cli import main

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from ..base import files
+from ..base.compilation import Compilation, watching_compilation
 from ..base.errors import Diverged, Interrupted, InvalidInput
 from ..base.result import Result
 from ..base.session import Report, Session, progress_bar, watching_for_interrupt
@@ -67,6 +69,9 @@ def solve(
 ) -> Result:
     """Ask a theory (or real networks) what happens in a problem.
 
+    `Result.statistics` of the answer say what jax did before it could compute: `seconds_tracing`,
+    `seconds_compiling` and `programs_compiled`, the number of programs; those that were found on disk do not count.
+
     Args:
         problem: what is studied: a `Problem`, whose answer is a `Trajectory`, or a `proportional.LinearProblem`, whose
             answer is a `proportional.Dynamics`.
@@ -93,10 +98,12 @@ def solve(
     with (
         progress_bar(theory.label, False if callable(progress) else shown) as bar,
         watching_for_interrupt(session) if theory.resumes else nullcontext(),
+        watching_compilation() as spent,
     ):
         session.report = progress if callable(progress) else bar
         question: Any = problem
         result: Result = theory.predict(question, session)
+    result = _with_costs(result, spent)
     if path is not None and result.status != "interrupted":
         path.unlink(missing_ok=True)
     if throw and result.status == "diverged":
@@ -104,6 +111,14 @@ def solve(
     if throw and result.status == "interrupted":
         raise Interrupted(result.message, result)
     return result
+
+
+def _with_costs(result: Result, spent: Compilation) -> Result:
+    """The same answer with what came before the first number: tracing and compiling."""
+    data = result.data.assign_attrs(
+        seconds_tracing=spent.traced, seconds_compiling=spent.compiled, programs_compiled=spent.programs
+    )
+    return dataclasses.replace(result, data=data)
 
 
 def _answering(problem: Question, theory: Theory | None) -> Theory:

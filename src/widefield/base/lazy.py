@@ -14,7 +14,8 @@ def load_when_used(package: str) -> tuple[Callable[[str], Any], Callable[[], lis
     """`__getattr__`, `__dir__` and `__all__` of a package, from the imports under its `if TYPE_CHECKING:`.
 
     Those imports are the one list of what is public: type checkers read it, and so does this function, which needs
-    the source of the package for it. A line `from .room.module import name as name` makes a name public.
+    the source of the package for it. A line `from .room.module import name as name` makes a name public, and so does
+    `from .room import module as module` with all of a module.
     """
     places = _imports(package)
 
@@ -23,11 +24,17 @@ def load_when_used(package: str) -> tuple[Callable[[str], Any], Callable[[], lis
         if name not in places:
             raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name, obj=module)
         place, attribute = places[name]
-        value = getattr(import_module(place), attribute) if attribute else import_module(place)
+        value = _imported(place, attribute) if attribute else import_module(place)
         setattr(module, name, value)  # from now on it is found without asking here
         return value
 
     return load, lambda: sorted(places), sorted(places)
+
+
+def _imported(place: str, attribute: str) -> Any:
+    """What `from place import attribute` means: a name in a module, or else a module in a package."""
+    module = import_module(place)
+    return getattr(module, attribute) if hasattr(module, attribute) else import_module(f"{place}.{attribute}")
 
 
 def _imports(package: str) -> dict[str, tuple[str, str]]:

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from ..base.errors import Interrupted, WidefieldError
-from . import advise, compare, proportional, solve
+from . import advise, cache, compare, proportional, solve
+from .cache import Computing
 from .options import Command
 from .terminal import fail, say
 
@@ -36,18 +37,19 @@ def _options(
     pass
 
 
-for command in (
-    solve.solve,
-    compare.compare,
-    compare.crosscheck,
-    advise.advise,
-    proportional.proportional,
-    proportional.lr_transfer,
-    solve.show,
-    solve.new,
-    solve.demo,
+for command, kind in (
+    (solve.solve, Computing),
+    (compare.compare, Computing),
+    (compare.crosscheck, Computing),
+    (advise.advise, Computing),
+    (proportional.proportional, Computing),
+    (proportional.lr_transfer, Computing),
+    (solve.show, Command),
+    (solve.new, Command),
+    (solve.demo, Computing),
+    (cache.cache, Command),
 ):
-    app.command(cls=Command)(command)
+    app.command(cls=kind)(command)
 
 
 def run() -> None:
