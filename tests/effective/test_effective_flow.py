@@ -384,6 +384,14 @@ def test_more_accurate_than_sampling_alone(name, factor):
     assert np.sqrt(np.mean((chaos.covariance + mean - np.mean(old, axis=0)) ** 2)) < 3 * spread_of(old)
 
 
+def test_points_of_both_widths_are_even():
+    """With a random half of the points for each width, the spread is four times as large."""
+    x = np.random.default_rng(3).normal(size=(3, 6))
+    chaos = Chaos.of(activations.get("tanh"), x @ x.T / 6, Pairs.within(3))
+    spread = spread_of([chaos.sampled(seed, 0, 2**13) for seed in range(12)])
+    assert spread < 1.3e-4 * np.sqrt(np.mean(chaos.covariance**2))
+
+
 @pytest.mark.slow
 def test_activations_that_are_almost_steps():
     """At a large variance series do not converge; low degrees from integrals take over."""

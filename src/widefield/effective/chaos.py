@@ -163,7 +163,9 @@ def _spread(
     K: Float[Floats, "p p"], seed: int, population: int, points: int
 ) -> tuple[Float[Floats, "n p"], Float[Floats, " n"]]:
     """Sobol points, half of them wider in the widest directions, and their weights: N(0, K) over the mean of both."""
-    x = normals(seed, population, len(K), points).T.copy()
+    # Half of the points of one stream would be a random half, which fills space less evenly than a stream of its own.
+    halves = (points // 2, points - points // 2)
+    x = np.concatenate([normals(seed, 2 * population + k, len(K), half).T for k, half in enumerate(halves)])
     count = min(_STRETCHED, len(K))
     x[points // 2 :, :count] *= math.sqrt(_STRETCH)
     exponent = 0.5 * (1 - 1 / _STRETCH) * np.sum(x[:, :count] ** 2, axis=1) - 0.5 * count * math.log(_STRETCH)
