@@ -136,7 +136,7 @@ class ConditionedStart:
 
     def enlarged(self, seeds: Sequence[int], state: State, room: Room) -> State:
         """The same states with other room."""
-        return _enlarged(self.program, state, self._streams(seeds, room), room)
+        return _enlarged((self.program, self._streams(seeds, room)), state, room)
 
     def _streams(self, seeds: Sequence[int], room: Room) -> tuple[Float[Array, "seeds _ s"], ...]:
         """Normal numbers for every population."""
@@ -167,8 +167,12 @@ def _start(
     return over_seeds(one, (seeds, streams), alone=False)
 
 
-@eqx.filter_jit(donate="all-except-first")
-def _enlarged(program: Program, state: State, streams: tuple[Float[Array, "seeds _ s"], ...], room: Room) -> State:
+@eqx.filter_jit
+def _enlarged(
+    kept: tuple[Program, tuple[Float[Array, "seeds _ s"], ...]], state: State, room: Room
+) -> State:
+    program, streams = kept
+
     def one(both: tuple[State, tuple[Array, ...]]) -> State:
         state, streams = both
         assert isinstance(state.substrate, Conditioned)

@@ -82,6 +82,7 @@ class Runner:
     seconds: float = 0.0
     room: Room | None = None
     crowding: float = 0.0
+    pace: int = 1
     remarks: dict[str, Any] = field(default_factory=dict)
 
     def run(self) -> Outcome:
@@ -106,18 +107,17 @@ class Runner:
             self.state = self.start(seeds, self.room)
             self.room = getattr(self.state.substrate, "room", None)
         size = self._moments(len(seeds))
-        count = 1
         while self.position < self.course.moments:
             if self.session.interrupted:
                 return self._stopped("interrupted", f"interrupted at step {self.position}")
             if self.session.checkpoint_due():
                 self._save()
             began = time.perf_counter()
-            failure = self._play(seeds, size, min(count, size))
+            failure = self._play(seeds, size, min(self.pace, size))
             if failure is not None:
                 return failure
             if time.perf_counter() - began < _CALL_SECONDS / 2:
-                count *= 2
+                self.pace = min(2 * self.pace, _MOMENTS)
         self.finished.append(_joined_times(self.records))
         self.crowding = max(self.crowding, self.state.substrate.crowding)
         self.records, self.state, self.position = [], None, 0
@@ -135,7 +135,7 @@ class Runner:
         assert self.state is not None
         stretch = self.course.stretch(self.position, size, str(self.observer.program.inputs.dtype))
         stop = jnp.asarray(min(count, self.course.moments - self.position), jnp.int32)
-        self.state, played = _play(self.observer, self.state, stretch, stop)
+        self.state, played = _play((self.observer, stretch, stop), self.state)
         done = int(played.done)
         failure = self._kept(played, seeds, done)
         self.position += done
@@ -157,7 +157,7 @@ class Runner:
         bad = failed[(failed >= 0) & (failed < self.position + done)]
         good = int(np.sum(times < bad.min())) if len(bad) else len(times)
         if good:
-            self.records.append({name: np.asarray(value[:, :good]) for name, value in played.records.items()})
+            self.records.append({name: np.asarray(value)[:, :good].copy() for name, value in played.records.items()})
         if not len(bad):
             return None
         seed = seeds[int(np.flatnonzero(failed == bad.min())[0])]
@@ -224,7 +224,8 @@ class Runner:
 
 
 @eqx.filter_jit(donate="all-except-first")
-def _play(observer: Observer, state: State, stretch: Stretch, count: Int[Array, ""]) -> tuple[State, Played]:
+def _play(kept: tuple[Observer, Stretch, Int[Array, ""]], state: State) -> tuple[State, Played]:
+    observer, stretch, count = kept
     return over_seeds(lambda state: play(observer, state, stretch, count), state, alone=not state.substrate.grows)
 
 
