@@ -222,7 +222,7 @@ def test_one_hidden_relu_layer_on_two_points():
 
 def test_gated_linear_network():
     """Exact sum over gate patterns, P = 2, y = (1, -1), L = 2, gamma_0 = 1, eta = 0.1."""
-    theory = wf.InfiniteWidth(particles=8192, replicas=8)
+    theory = wf.InfiniteWidth(particles=8192, replicas=16)
     data = solved(
         wf.GatedLinear(), layers=2, kernel=PAIR, y=(1.0, -1.0), rate=0.1, steps=10, activation="relu", theory=theory
     )

@@ -16,7 +16,7 @@ from ..base.errors import InvalidInput
 _Points = NDArray[np.uint32]
 
 _QUASI = 256
-"""Vectors of a stream that are Sobol points; later ones are independent normals, which do as well there."""
+"""Vectors of a stream that are Sobol points; later ones are independent normals: docs/infinite-width.md has why."""
 
 _BITS = 32
 """Of the coordinates of a Sobol point, in [0, 1)."""
