@@ -8,10 +8,10 @@ equal size and products normalised as in `Substrate`, for any v with p its part 
     W v   = sum_i <q_i, v> e_i + sum_j <f_j, v> r_j + |p| e,
     W^T u = sum_j <r_j, u> f_j + sum_i <e_i, u> q_i + ...,
 
-where e is a fresh Gaussian vector, orthogonal to all that its population has seen. This is the law of W given all that it
-has been asked before: a direction p that counts becomes the next q, with e its e_i; the same with the transpose gives r_j and
-f_j. (An answer never contradicts an older one: e_i is orthogonal to every r_j that was there before it, f_j to every q_i.)
-The noise of a p below the tolerance is left out, which changes kernels by the square of the
+where e is a fresh Gaussian vector, orthogonal to all that its population has seen. This is the law of W given all that
+it has been asked before: a direction p that counts becomes the next q, with e its e_i; the same with the transpose gives
+r_j and f_j. (An answer never contradicts an older one: e_i is orthogonal to every r_j that was there before it, f_j to
+every q_i.) The noise of a p below the tolerance is left out, which changes kernels by the square of the
 tolerance. The terms along r_j are the responses of the mean-field theory (A and B of BP22 eq. (10), in their Stein
 form, eq. (53)). Cost and memory follow the number of directions, which stops growing, and not the time.
 """
@@ -31,7 +31,7 @@ from .diffusing import DiffusingKnowledge
 from .knowledge import Answer, Knowledge, Question
 from .pools import Pool, Pools, put
 from .room import Room, larger
-from .spans import Span, in_blocks, new_directions, pad_to
+from .spans import Span, block_size, in_blocks, new_directions, pad_to, refined
 from .substrate import OuterProducts, Substrate, inner
 
 
@@ -212,15 +212,15 @@ class Conditioned(Substrate):
     ) -> Self:
         """Add a matrix that is `asked` forward or backward, and has left and right spans of its own if `learned`."""
         s, t = (self.pools[population].stream.shape[1] for population in ends)
-        sizes = self.room.of(name, asked, learned)
-        known: Knowledge | DiffusingKnowledge = Knowledge.nothing(sizes[:2], s, t)
+        sizes, dtype = self.room.of(name, asked, learned), self.tolerance.dtype
+        known: Knowledge | DiffusingKnowledge = Knowledge.nothing(sizes[:2], s, t, dtype)
         if shakes:
-            known = DiffusingKnowledge.nothing(sizes[:2], 1 + shakes, s, t)
-        left = Span.empty(sizes[2], t) if learned[0] else None
-        right = Span.empty(sizes[3], s) if learned[1] else None
-        core = jnp.zeros((sizes[2] if learned[0] else sizes[1], sizes[3] if learned[1] else sizes[0]))
-        value = Value(jnp.zeros(1 + shakes).at[0].set(1.0), core)
-        matrix = ConditionedMatrix(known, left, right, value, jnp.asarray(scale), *ends)
+            known = DiffusingKnowledge.nothing(sizes[:2], 1 + shakes, s, t, dtype)
+        left = Span.empty(sizes[2], t, dtype) if learned[0] else None
+        right = Span.empty(sizes[3], s, dtype) if learned[1] else None
+        core = jnp.zeros((sizes[2] if learned[0] else sizes[1], sizes[3] if learned[1] else sizes[0]), dtype)
+        value = Value(jnp.zeros(1 + shakes, dtype).at[0].set(1.0), core)
+        matrix = ConditionedMatrix(known, left, right, value, jnp.asarray(scale, dtype), *ends)
         return self._with(matrices={**self.matrices, name: matrix}, room=self.room.having(name, sizes))
 
     def with_partner(self, name: str, partner: str, scale: Number, correlation: Number) -> Self:
@@ -339,7 +339,11 @@ class Conditioned(Substrate):
         """With the directions of the vectors outside of it."""
         coordinates = span.coordinates(vectors)
         rows, count = new_directions(span.rows, vectors, coordinates, self.tolerance, self._agree)
-        return in_blocks(lambda span, block, number: span.appended(block, number), span, rows, count)
+
+        def learn(span: Span, block: Array, number: Array) -> Span:
+            return span.appended(refined(block, span.rows), number)
+
+        return in_blocks(learn, span, rows, count, block_size(len(vectors)))
 
     def shaken(self, name: str, amount: Float[Array, ""], step: Array) -> Self:
         """Add a matrix with fresh entries N(0, amount^2): another slot of weight `amount`."""

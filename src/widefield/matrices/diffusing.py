@@ -12,6 +12,8 @@ of BP22 App. K. Every step asks about a new matrix: the number of directions gro
 
 from __future__ import annotations
 
+from typing import Any
+
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
@@ -33,10 +35,11 @@ class Questions(eqx.Module):
     full: Bool[Array, ""]
 
     @classmethod
-    def nothing(cls, capacity: int, slots: int, here: int, there: int) -> Questions:
+    def nothing(cls, capacity: int, slots: int, here: int, there: int, dtype: Any) -> Questions:
         """None yet."""
-        vectors, coefficients = jnp.zeros((capacity, here)), jnp.zeros((capacity, slots))
-        axes, noise = jnp.zeros((capacity, capacity)), jnp.zeros((capacity, there))
+        vectors, coefficients, axes, noise = (
+            jnp.zeros((capacity, length), dtype) for length in (here, slots, capacity, there)
+        )
         return cls(vectors, coefficients, axes, noise, jnp.zeros((), jnp.int32), jnp.zeros((), bool))
 
     def coordinates(self, slots: Float[Array, " slots"], vectors: Float[Array, "p s"]) -> Float[Array, "p capacity"]:
@@ -49,7 +52,7 @@ class Questions(eqx.Module):
         """With questions whose parts outside of what is known are combined by `axes`."""
         fits = self.rank + len(vectors) <= len(self.vectors)
         along = self.coordinates(slots, vectors)
-        own = put_rows(jnp.zeros((len(self.axes), len(axes))), axes.T, self.rank, fits).T
+        own = put_rows(jnp.zeros((len(self.axes), len(axes)), axes.dtype), axes.T, self.rank, fits).T
         rows = own - axes @ along @ self.axes
         repeated = jnp.broadcast_to(slots[None, :], (len(vectors), len(slots)))
         return Questions(
@@ -74,10 +77,10 @@ class DiffusingKnowledge(eqx.Module):
     sides: tuple[Questions, Questions]
 
     @classmethod
-    def nothing(cls, room: tuple[int, int], slots: int, source: int, target: int) -> DiffusingKnowledge:
+    def nothing(cls, room: tuple[int, int], slots: int, source: int, target: int, dtype: Any) -> DiffusingKnowledge:
         """Never asked."""
-        forward = Questions.nothing(room[0], slots, source, target)
-        return cls((forward, Questions.nothing(room[1], slots, target, source)))
+        forward = Questions.nothing(room[0], slots, source, target, dtype)
+        return cls((forward, Questions.nothing(room[1], slots, target, source, dtype)))
 
     @property
     def room(self) -> tuple[int, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from .pools import Pools, put
-from .spans import Agree, cleared, in_blocks, new_directions, put_rows
+from .spans import WORTH, Agree, block_size, cleared, in_blocks, new_directions, put_rows, refined
 from .substrate import inner
 
 
@@ -32,7 +32,7 @@ class Question(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """W v = noise [e] + response [r]: weights of the noise of the directions asked on this side, and along those on the other.
+    """W v = noise [e] + response [r]: weights of the noise of directions asked on this side, and along the others.
 
     `coordinates` are those of v among the orthonormal directions asked about on this side.
     """
@@ -45,8 +45,8 @@ class Answer(NamedTuple):
 class Knowledge(eqx.Module):
     """All that is known of a matrix: rows [q; f] over its source and [e; r] over its target.
 
-    The matrix was applied to the orthonormal q_i, each with fresh noise e_i, and its transpose to the orthonormal r_j, each
-    with fresh noise f_j. There is room for `split` of the first kind; of both kinds `ranks` are there.
+    The matrix was applied to the orthonormal q_i, each with fresh noise e_i, and its transpose to the orthonormal r_j,
+    each with fresh noise f_j. There is room for `split` of the first kind; of both kinds `ranks` are there.
     """
 
     rows: tuple[Float[Array, "capacity n"], Float[Array, "capacity m"]]
@@ -55,10 +55,10 @@ class Knowledge(eqx.Module):
     split: int = eqx.field(static=True)
 
     @classmethod
-    def nothing(cls, room: tuple[int, int], source: int, target: int) -> Knowledge:
+    def nothing(cls, room: tuple[int, int], source: int, target: int, dtype: Any) -> Knowledge:
         """Never asked; populations are represented by `source` and `target` particles."""
         none, false = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
-        rows = jnp.zeros((sum(room), source)), jnp.zeros((sum(room), target))
+        rows = jnp.zeros((sum(room), source), dtype), jnp.zeros((sum(room), target), dtype)
         return cls(rows, (none, none), (false, false), room[0])
 
     @property
@@ -89,7 +89,9 @@ class Knowledge(eqx.Module):
         coordinates = along[:, own]
         # Cheap and cautious: what is outside the span, by Pythagoras. `new_directions` then looks closely.
         squares = jnp.mean(vectors**2, axis=1)
-        news = jnp.any(squares - jnp.sum(coordinates**2, axis=1) > question.tolerance**2 * jnp.mean(squares))
+        news = jnp.any(
+            squares - jnp.sum(coordinates**2, axis=1) > (WORTH * question.tolerance) ** 2 * jnp.mean(squares)
+        )
         directions, count = jax.lax.cond(
             question.agree(news.astype(jnp.int32)) > 0,
             lambda: new_directions(self.asked(side), vectors, coordinates, question.tolerance, question.agree),
@@ -98,6 +100,7 @@ class Knowledge(eqx.Module):
 
         def learn(carry: tuple[Knowledge, Pools, Array], block: Array, count: Array) -> tuple[Knowledge, Pools, Array]:
             known, pools, coordinates = carry
+            block = refined(block, known.asked(side))
             at = (jnp.zeros_like(count), known.ranks[side])
             coordinates = jax.lax.dynamic_update_slice(coordinates, inner(vectors, block), at)
             pools = put(pools, question.here, pools[question.here].having_seen(block, question.agree))
@@ -105,7 +108,8 @@ class Knowledge(eqx.Module):
             known = known._with_answers(side, block, question.scale * fresh, count)
             return known, put(pools, question.there, pool), coordinates
 
-        known, pools, coordinates = in_blocks(learn, (self, pools, coordinates), directions, count)
+        size = block_size(len(vectors))
+        known, pools, coordinates = in_blocks(learn, (self, pools, coordinates), directions, count, size)
         return Answer(coordinates, question.factor * along[:, other], coordinates), known, pools
 
     def _with_answers(

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from .spans import Agree, Span, new_directions, orthonormalised
+from .spans import Agree, Span, new_directions, orthonormalised, rounding
 
 _SEEN = 1e-6
 """Parts of a vector below this fraction count as seen already."""
@@ -33,7 +33,7 @@ class Pool(eqx.Module):
     def empty(cls, stream: Float[Array, "capacity s"]) -> Pool:
         """Nothing drawn yet."""
         one, zero = jnp.ones((), jnp.int32), jnp.zeros((), jnp.int32)
-        seen = Span.empty(*stream.shape).appended(jnp.ones((1, stream.shape[1])), one)
+        seen = Span.empty(*stream.shape, stream.dtype).appended(jnp.ones((1, stream.shape[1]), stream.dtype), one)
         return cls(seen, stream, zero)
 
     def draw(self, rows: int, count: Int[Array, ""]) -> tuple[Self, Float[Array, "{rows} s"]]:
@@ -48,7 +48,7 @@ class Pool(eqx.Module):
     def having_seen(self, directions: Float[Array, "p s"], agree: Agree) -> Pool:
         """After vectors over the population were asked about."""
         coordinates = self.seen.coordinates(directions)
-        tolerance = jnp.asarray(_SEEN, directions.dtype)
+        tolerance = jnp.asarray(max(_SEEN, rounding(directions.dtype)), directions.dtype)
         rows, count = new_directions(self.seen.rows, directions, coordinates, tolerance, agree)
         return dataclasses.replace(self, seen=self.seen.appended(rows, count))
 

@@ -1,4 +1,4 @@
-"""How many vectors a conditioned substrate has room for: sizes of arrays, which are fixed when a program is compiled."""
+"""How many vectors a conditioned substrate has room for: sizes of arrays, for which programs are compiled."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from ..base.errors import InvalidInput
 
-_STEP = 1.35
+_STEP = 1.2
 """Capacities grow by this factor: few sizes have to be compiled, and little is computed in vain."""
 
 
@@ -16,14 +16,14 @@ MatrixRoom = tuple[int, int, int, int]
 
 
 def on_ladder(count: float) -> int:
-    """The next size that capacities have: multiples of 16, each larger than the one before by about `_STEP`.
+    """The next size that capacities have: multiples of 8, each larger than the one before by about `_STEP`.
 
     >>> [on_ladder(n) for n in (1, 17, 50, 200, 1000)]
-    [16, 32, 64, 224, 1072]
+    [8, 24, 56, 232, 1192]
     """
-    size = 16
+    size = 8
     while size < count:
-        size = max(size + 16, 16 * round(_STEP * size / 16))
+        size = max(size + 8, 8 * round(_STEP * size / 8))
     return size
 
 

@@ -7,7 +7,7 @@ for all of them: each takes as many as the one that needs most. `Agree` is how t
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -16,11 +16,17 @@ from jaxtyping import Array, Bool, Float, Int
 
 from .substrate import inner
 
-BLOCK = 16
-"""New directions are taken up in blocks: most questions bring few, and what is not there should cost nothing."""
+WORTH, _MORE = 1.2, 0.85
+"""To look for directions is dear: it is done where one is this much above the tolerance, and takes those below too."""
 
-_ROUNDING = 1e-7
-"""Directions below this fraction of a vector are rounding errors."""
+
+def rounding(dtype: Any) -> float:
+    """Directions below this fraction of a vector are rounding errors: 1e-7 in double precision, 3e-3 in single.
+
+    They come from the roots of squares.
+    """
+    return 8 * float(jnp.finfo(dtype).eps) ** 0.5
+
 
 Agree = Callable[[Int[Array, ""]], Int[Array, ""]]
 """The largest of a whole number over all replicas that run side by side."""
@@ -40,9 +46,9 @@ class Span(eqx.Module):
     full: Bool[Array, ""]
 
     @classmethod
-    def empty(cls, capacity: int, particles: int) -> Span:
+    def empty(cls, capacity: int, particles: int, dtype: Any) -> Span:
         """Nothing yet."""
-        return cls(jnp.zeros((capacity, particles)), jnp.zeros((), jnp.int32), jnp.zeros((), bool))
+        return cls(jnp.zeros((capacity, particles), dtype), jnp.zeros((), jnp.int32), jnp.zeros((), bool))
 
     def coordinates(self, vectors: Float[Array, "p s"]) -> Float[Array, "p capacity"]:
         """<v, row> for every vector and row."""
@@ -63,11 +69,6 @@ def cleared(rows: Float[Array, "capacity s"], rank: Int[Array, ""], room: int) -
     """Rows with another capacity, zero behind the rank."""
     known = jnp.where((jnp.arange(len(rows)) < rank)[:, None], rows, 0.0)
     return pad_to(known, (room, rows.shape[1]))
-
-
-def enlarged(capacity: int) -> int:
-    """Half as much again, a multiple of 32."""
-    return 32 * (-(-3 * capacity // 64))
 
 
 def pad_to(array: Array, shape: tuple[int, ...]) -> Array:
@@ -108,18 +109,32 @@ def new_directions(
     """Orthonormal directions of the vectors outside the span of `rows`, strongest first, and how many there are.
 
     `coordinates` are those of the vectors. Directions along which the vectors have less than `tolerance` times their
-    root mean square are left out: their rows are zero. Projecting again after normalising keeps rounding errors out.
+    root mean square are left out: their rows are zero. Weak ones are orthogonal to `rows` up to rounding errors of the
+    vectors, see `refined`.
     """
     rest = vectors - coordinates @ rows
     values, axes = jnp.linalg.eigh(inner(rest, rest))
     values, axes = values[::-1], axes[:, ::-1]
     size = jnp.mean(vectors**2)
-    count = agree(jnp.sum(values > tolerance**2 * size, dtype=jnp.int32))
-    kept = (jnp.arange(len(values), dtype=count.dtype) < count) & (values > _ROUNDING**2 * size)
-    found = (axes * inverse_root(values, kept)[None, :]).T @ rest
+    count = agree(jnp.sum(values > (_MORE * tolerance) ** 2 * size, dtype=jnp.int32))
+    kept = (jnp.arange(len(values), dtype=count.dtype) < count) & (values > rounding(vectors.dtype) ** 2 * size)
+    return (axes * inverse_root(values, kept)[None, :]).T @ rest, count
+
+
+def refined(found: Float[Array, "b s"], rows: Float[Array, "capacity s"]) -> Float[Array, "b s"]:
+    """New directions without the rounding errors that they have along those known before, and among each other."""
     found = found - inner(found, rows) @ rows
     # All but orthonormal (or zero): one step of Newton's iteration for G^(-1/2) suffices.
-    return 1.5 * found - 0.5 * (inner(found, found) @ found), count
+    return 1.5 * found - 0.5 * (inner(found, found) @ found)
+
+
+def block_size(vectors: int) -> int:
+    """New directions are taken up in blocks: most questions bring few, and what is not there should cost nothing.
+
+    >>> [block_size(n) for n in (3, 10, 64, 256)]
+    [3, 8, 16, 32]
+    """
+    return min(vectors, 8 if vectors <= 16 else 16 if vectors <= 96 else 32)
 
 
 def in_blocks(
@@ -127,13 +142,12 @@ def in_blocks(
     carry: Carry,
     rows: Float[Array, "p s"],
     count: Int[Array, ""],
-    size: int = BLOCK,
+    size: int,
 ) -> Carry:
     """carry = learn(carry, block, number of rows in it) for blocks of the first `count` rows.
 
     A loop changes large arrays in place, which a branch does not.
     """
-    size = min(size, len(rows))
     padded = pad_to(rows, (size * -(-len(rows) // size), rows.shape[1]))
 
     def body(block: Array, carry: Carry) -> Carry:

@@ -110,7 +110,7 @@ class Substrate(eqx.Module):
 
 
 class OuterProducts(eqx.Module):
-    """The direction strength / sqrt(n_s) sum_p weights_p left_p right_p^T in the space of matrices, kept as its factors.
+    """The direction strength / sqrt(n_s) sum_p weights_p left_p right_p^T in the space of matrices, as its factors.
 
     Given the very arrays that `apply` and `apply_transpose` were given before, a substrate may know them again.
     """

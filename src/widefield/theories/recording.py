@@ -211,7 +211,7 @@ def _labelled(
 
 
 def averaged(trajectory: Trajectory) -> Trajectory:
-    """Replace the seed axis by means and (widened) standard errors, for theories whose seeds are replicas of one answer.
+    """Replace the seed axis by means and (widened) standard errors, where seeds are replicas of one answer.
 
     Samples of fields are pooled instead, and factors of two-time kernels side by side give the mean kernel.
     """

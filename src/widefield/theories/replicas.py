@@ -18,7 +18,9 @@ from ..base.precision import double_precision
 from ..gaussian.sobol import normals
 from ..matrices.conditioned import Conditioned
 from ..matrices.room import Room, on_ladder
+from ..matrices.spans import block_size
 from ..matrices.substrate import State
+from ..problem.rules import hidden
 from ..training.course import Course
 from ..training.observe import Observer
 from ..training.program import Program, compile_problem
@@ -42,6 +44,7 @@ class Settings:
     particles: int
     rank_tolerance: float
     seed: int
+    dtype: str = "float64"
     substrate: type[Conditioned] = Conditioned
     program: type[Program] = Program
 
@@ -63,11 +66,14 @@ class Replicas:
             problem = dataclasses.replace(problem, network=dataclasses.replace(network, centred=True))
         with double_precision():
             richness = LAZY_RICHNESS if lazy else network.richness
-            program = compile_problem(problem, richness, network.normalised_width_ratios, "float64", settings.program)
-            observer = Observer(program, jnp.asarray(problem.samples.y_test), problem.record)
+            program = compile_problem(
+                problem, richness, network.normalised_width_ratios, settings.dtype, settings.program
+            )
+            observer = Observer(program, jnp.asarray(problem.samples.y_test, settings.dtype), problem.record)
             room = first_room(program, expected_directions(problem, settings.rank_tolerance), settings.particles)
             start = ConditionedStart(program, settings, room)
-            each = 8 * observer.numbers((settings.particles,) * network.hidden_layers)
+            itemsize = observer.test_targets.dtype.itemsize
+            each = itemsize * observer.numbers((settings.particles,) * network.hidden_layers)
             check.memory("particles", 2 * start.bytes(), "reduce particles or samples, or raise rank_tolerance")
             needed = each * len(steps) * settings.group
             check.memory("records", needed, "record less often (record.every) or fewer samples (record.samples)")
@@ -95,8 +101,8 @@ class Replicas:
 def expected_directions(problem: Problem, rank_tolerance: float) -> tuple[float, float]:
     """How many directions a matrix and its transpose will be asked about, roughly.
 
-    Measured at a tolerance of 0.1: 35 and 60 for 10 samples, 120 and 180 for 40, 130 and 250 for 64 digits, 340 and 750 for 256; twice as
-    many at 0.01. Langevin noise needs one for every sample and step.
+    Measured at a tolerance of 0.1: 35 and 60 for 10 samples, 120 and 180 for 40, 130 and 250 for 64 digits, 340 and 750
+    for 256; twice as many at 0.01. Langevin noise needs one for every sample and step.
     """
     samples = problem.samples
     rows = samples.samples + samples.test_samples
@@ -108,11 +114,20 @@ def expected_directions(problem: Problem, rank_tolerance: float) -> tuple[float,
 
 def first_room(program: Program, expected: tuple[float, float], particles: int) -> Room:
     """Capacities to begin with. More room is made when needed."""
-    forward, backward = (min(on_ladder(count + 16), particles) for count in expected)
-    statics = program.inputs.shape[1] + program.targets.shape[1] + 16
-    matrices = min(2, len(program.ratios) - 1)
-    seen = on_ladder(matrices * sum(expected) + 2 * statics)
-    return Room((min(seen, particles),) * len(program.ratios), (forward, backward))
+    block = block_size(program.inputs.shape[0])
+    depth, statics = len(program.ratios), program.inputs.shape[1] + program.targets.shape[1] + block
+    seen = on_ladder(min(2, depth - 1) * sum(expected) + 2 * statics)
+    room = Room((min(seen, particles),) * depth, _sizes(expected, particles, block))
+    if depth > 2 and program.rule.exact:  # the first features and the last gradients have fewer directions
+        forward, backward = expected
+        room = room.having(hidden(1), (*_sizes((0.8 * forward, backward), particles, block), 0, 0))
+        room = room.having(hidden(depth - 1), (*_sizes((forward, 0.77 * backward), particles, block), 0, 0))
+    return room
+
+
+def _sizes(expected: tuple[float, float], particles: int, block: int) -> tuple[int, int]:
+    forward, backward = (min(on_ladder(count + block), particles) for count in expected)
+    return forward, backward
 
 
 @dataclass(frozen=True)
@@ -125,7 +140,7 @@ class ConditionedStart:
 
     def __call__(self, seeds: Sequence[int], room: Room | None) -> State:
         """Draw the sources of seeds."""
-        room, tolerance = room or self.room, jnp.asarray(self.settings.rank_tolerance)
+        room, tolerance = room or self.room, jnp.asarray(self.settings.rank_tolerance, self.settings.dtype)
         while True:
             streams = self._streams(seeds, room)
             state = _start(self.program, tolerance, jnp.asarray(seeds), streams, room, self.settings.substrate)
@@ -141,7 +156,10 @@ class ConditionedStart:
     def _streams(self, seeds: Sequence[int], room: Room) -> tuple[Float[Array, "seeds _ s"], ...]:
         """Normal numbers for every population."""
         return tuple(
-            jnp.asarray(np.stack([normals(seed, population, count, self.settings.particles) for seed in seeds]))
+            jnp.asarray(
+                np.stack([normals(seed, population, count, self.settings.particles) for seed in seeds]),
+                self.settings.dtype,
+            )
             for population, count in enumerate(room.pools)
         )
 
@@ -161,16 +179,14 @@ def _start(
     substrate: type[Conditioned],
 ) -> State:
     def one(both: tuple[Array, tuple[Array, ...]]) -> State:
-        ratios = jnp.asarray(program.ratios)
+        ratios = jnp.stack(program.ratios)
         return program.start(substrate.create(*both, ratios, tolerance=tolerance, room=room, axis=AXIS))
 
     return over_seeds(one, (seeds, streams), alone=False)
 
 
 @eqx.filter_jit
-def _enlarged(
-    kept: tuple[Program, tuple[Float[Array, "seeds _ s"], ...]], state: State, room: Room
-) -> State:
+def _enlarged(kept: tuple[Program, tuple[Float[Array, "seeds _ s"], ...]], state: State, room: Room) -> State:
     program, streams = kept
 
     def one(both: tuple[State, tuple[Array, ...]]) -> State:

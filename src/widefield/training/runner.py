@@ -64,8 +64,8 @@ class Outcome:
 class Runner:
     """Runs groups of seeds one after the other, the seeds of a group in one compiled program.
 
-    Everything that a resumed run needs is in (`finished`, `records`, `state`, `position`, `room`, `crowding`), and that is
-    what a checkpoint holds, with `remarks` of whoever runs it.
+    Everything that a resumed run needs is in (`finished`, `records`, `state`, `position`, `room`, `crowding`), and that
+    is what a checkpoint holds, with `remarks` of whoever runs it.
     """
 
     observer: Observer
