@@ -22,7 +22,7 @@ from rich.table import Table
 
 import widefield as wf
 from widefield.matrices.dense import Dense
-from widefield.training.program import Program, advance, compile_problem
+from widefield.training.program import Moment, Program, compile_problem
 
 RULES: dict[str, wf.LearningRule] = {
     "gradient descent": wf.GradientDescent(),
@@ -68,12 +68,15 @@ def compare(program: Program, width: int, layers: int, rounds: int) -> tuple[flo
     count = max(2, int(2e8 / (width**2 * layers * 10)))
     plain = jax.jit(lambda params: plain_steps(params, x, y, width, count), donate_argnums=0)
     arrays, static = eqx.partition(state, eqx.is_array)
-    ours = jax.jit(
-        lambda arrays: eqx.filter(
-            advance(program, eqx.combine(arrays, static), jnp.asarray(0), jnp.asarray(count))[0], eqx.is_array
-        ),
-        donate_argnums=0,
-    )
+    moment = Moment(jnp.asarray(0), jnp.asarray(0.01), None)
+
+    def steps(arrays: Any) -> Any:
+        def step(_: Any, arrays: Any) -> Any:
+            return eqx.filter(program.step(eqx.combine(arrays, static), moment)[0], eqx.is_array)
+
+        return jax.lax.fori_loop(0, count, step, arrays)
+
+    ours = jax.jit(steps, donate_argnums=0)
     best = [np.inf, np.inf]
     for attempt in range(rounds + 1):
         began = time.perf_counter()

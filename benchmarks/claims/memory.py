@@ -6,17 +6,9 @@ import resource
 import sys
 from pathlib import Path
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import psutil
 
 import widefield as wf
-from widefield.base.precision import double_precision
-from widefield.theories.infinite_width import ConditionedStart, initial_capacity
-from widefield.training.observe import Observer
-from widefield.training.program import compile_problem
-from widefield.training.runner import record_bytes
 
 GIB = 2**30
 
@@ -39,17 +31,5 @@ def peak() -> int:
 
 
 def stated(problem: wf.Problem, theory: wf.InfiniteWidth) -> int:
-    """Bytes that the check before a run counts: the states of a replica, and the records of all of them.
-
-    The one place that knows how the package counts; a public function of the package would take its place.
-    """
-    network = problem.network
-    with double_precision():
-        program = compile_problem(problem, network.richness, network.normalised_width_ratios, "float64")
-        observer = Observer(program, jnp.asarray(problem.samples.y_test), problem.record)
-        start = ConditionedStart(program, theory.particles, theory.rank_tolerance)
-        capacity = initial_capacity(program, theory.rank_tolerance)
-        state = eqx.filter_eval_shape(lambda: program.start(start._substrate(0, capacity, empty=True)))
-        held = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state) if hasattr(leaf, "dtype"))
-        records = len(problem.record.at(problem.optimiser.steps))
-        return int(3 * held) + record_bytes(observer, state, records, theory.replicas)
+    """Bytes that the check before a run counts: the states of a group of replicas, and the records of all of them."""
+    return theory.cost(problem).bytes

@@ -180,7 +180,7 @@ def systematic(answer: Trajectory) -> float:
     if isinstance(answer.problem.optimiser, GradientFlow):
         slack += answer.problem.optimiser.tolerance
     if isinstance(theory, InfiniteWidth):
-        slack += theory.rank_tolerance
+        slack += float(attributes["rank_tolerance"])
     if isinstance(theory, ClosedLinear) and theory.method == "fixed-point":
         # An iteration that still moves by `change` may have several times that to go.
         slack += 10 * float(attributes["change"])

@@ -11,7 +11,7 @@ from ..base import files
 from ..base.compilation import Compilation, watching_compilation
 from ..base.errors import Diverged, Interrupted, InvalidInput
 from ..base.result import Result
-from ..base.session import Report, Session, progress_bar, watching_for_interrupt
+from ..base.session import Report, Session, progress_bar, says, watching_for_interrupt
 from ..problem.problem import Problem
 from ..problem.question import Question
 from ..problem.theory import Theory
@@ -101,6 +101,7 @@ def solve(
         watching_compilation() as spent,
     ):
         session.report = progress if callable(progress) else bar
+        session.note = says(False if callable(progress) else shown)
         question: Any = problem
         result: Result = theory.predict(question, session)
     result = _with_costs(result, spent)

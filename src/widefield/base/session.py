@@ -18,9 +18,13 @@ Report = Callable[[int, int, float], None]
 
 @dataclass
 class Session:
-    """What a running theory may use: `report` its progress, see whether it was `interrupted`, keep a checkpoint."""
+    """What a running theory may use: `report` its progress, see whether it was `interrupted`, keep a checkpoint.
+
+    It may `note` what whoever waits should know beforehand.
+    """
 
     report: Report = lambda done, total, loss: None
+    note: Callable[[str], None] = lambda text: None
     checkpoint: Path | None = None
     checkpoint_seconds: float = 300.0
     interrupted: bool = False
@@ -61,6 +65,13 @@ def progress_bar(label: str, show: bool | None, unit: str = "steps") -> Iterator
     """A bar on standard error with the live loss; `show` None shows it on a terminal only."""
     with _bar(label, unit, "loss {task.fields[loss]:.4g}", show) as update:
         yield lambda done, total, loss: update(done, total, loss)
+
+
+def says(show: bool | None) -> Callable[[str], None]:
+    """Print a remark where `progress_bar` would show a bar, and else nothing."""
+    if show is False or (show is None and not sys.stderr.isatty()):
+        return lambda text: None
+    return lambda text: print(text, file=sys.stderr)
 
 
 @contextmanager

@@ -164,8 +164,6 @@ def _program(network: MLP, rule: LearningRule, dimension: int, outputs: int) -> 
     return Program(
         inputs=jnp.zeros((1, dimension)),
         targets=jnp.zeros((1, outputs)),
-        rates=jnp.zeros(1),
-        batches=None,
         # Without centring drawing the weights needs no samples; f and f - f(0) have the same kernels.
         network=dataclasses.replace(network.in_program(outputs), centred=False),
         phi=network.phi,

@@ -8,10 +8,10 @@ equal size and products normalised as in `Substrate`, for any v with p its part 
     W v   = sum_i <q_i, v> e_i + sum_j <f_j, v> r_j + |p| e,
     W^T u = sum_j <r_j, u> f_j + sum_i <e_i, u> q_i + ...,
 
-where e is a fresh Gaussian vector, orthogonal to all that its population has seen. This is the law of W given all that
-it has been asked before: a direction p that counts becomes the next q, with e its e_i; the same with the transpose gives
-r_j and f_j. (An answer never contradicts an older one: e_i is orthogonal to every r_j that was there before it, f_j to
-every q_i.) The noise of a p below the tolerance is left out, which changes kernels by the square of the
+where e is a fresh Gaussian vector, orthogonal to all that its population has seen. This is the law of W given all
+that it has been asked before: a p that counts becomes the next q, with e its e_i; the same with the transpose gives
+r_j and f_j. (No answer contradicts an older one: e_i is orthogonal to all r_j that were there before, f_j to all q_i.)
+The noise of a p below the tolerance is left out, which changes kernels by the square of the
 tolerance. The terms along r_j are the responses of the mean-field theory (A and B of BP22 eq. (10), in their Stein
 form, eq. (53)). Cost and memory follow the number of directions, which stops growing, and not the time.
 """
@@ -134,7 +134,10 @@ class Conditioned(Substrate):
 
     def _agree(self, number: Int[Array, ""]) -> Int[Array, ""]:
         """The largest of all replicas."""
-        return number if self.axis is None else jax.lax.pmax(number, self.axis)
+        if self.axis is None:
+            return number
+        most: Array = jax.lax.pmax(number, self.axis)  # type: ignore[no-untyped-call]
+        return most
 
     @property
     def exhausted(self) -> Bool[Array, ""]:

@@ -33,7 +33,8 @@ class Pool(eqx.Module):
     def empty(cls, stream: Float[Array, "capacity s"]) -> Pool:
         """Nothing drawn yet."""
         one, zero = jnp.ones((), jnp.int32), jnp.zeros((), jnp.int32)
-        seen = Span.empty(*stream.shape, stream.dtype).appended(jnp.ones((1, stream.shape[1]), stream.dtype), one)
+        nothing = Span.empty(len(stream), stream.shape[1], stream.dtype)
+        seen = nothing.appended(jnp.ones_like(stream[:1]), one)
         return cls(seen, stream, zero)
 
     def draw(self, rows: int, count: Int[Array, ""]) -> tuple[Self, Float[Array, "{rows} s"]]:

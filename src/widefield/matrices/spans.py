@@ -6,12 +6,14 @@ for all of them: each takes as many as the one that needs most. `Agree` is how t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from .substrate import inner
@@ -25,7 +27,7 @@ def rounding(dtype: Any) -> float:
 
     They come from the roots of squares.
     """
-    return 8 * float(jnp.finfo(dtype).eps) ** 0.5
+    return 8 * math.sqrt(float(np.finfo(dtype).eps))
 
 
 Agree = Callable[[Int[Array, ""]], Int[Array, ""]]

@@ -16,6 +16,7 @@ from ..base.describe import put
 from ..base.precision import double_precision
 from ..base.renamed import renamed
 from ..matrices.dense import Dense
+from ..matrices.room import Room
 from ..matrices.substrate import State
 from ..problem.rules import FeedbackAlignment
 from ..problem.scope import RECORDS, Scope
@@ -129,12 +130,12 @@ class DenseStart(eqx.Module):
         """Draw the weights of one seed."""
         return self.program.start(Dense(seed, self.widths, self.dtype))
 
-    def __call__(self, seeds: Sequence[int], room: None = None) -> State:
+    def __call__(self, seeds: Sequence[int], room: Room | None = None) -> State:
         """Draw the weights of several seeds."""
         del room
         return _start(self, jnp.asarray(seeds))
 
-    def enlarged(self, seeds: Sequence[int], state: State, room: None) -> State:
+    def enlarged(self, seeds: Sequence[int], state: State, room: Room) -> State:
         """Arrays never run out of room."""
         del seeds, room
         return state

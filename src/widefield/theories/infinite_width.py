@@ -12,6 +12,7 @@ from ..base import check
 from ..base.describe import put
 from ..base.errors import InvalidInput, NotAccurate
 from ..base.renamed import renamed
+from ..base.session import Session
 from ..matrices.conditioned import Conditioned
 from ..problem.scope import Clause, Scope
 from ..problem.theory import Theory
@@ -19,11 +20,11 @@ from ..training import checkpoint
 from ..training.program import Program
 from ..trajectory.trajectory import Trajectory
 from . import recording
+from .cost import Cost
 from .recording import averaged, from_outcome
 from .replicas import Replicas, Settings, expected_directions
 
 if TYPE_CHECKING:
-    from ..base.session import Session
     from ..problem.problem import Problem
 
 TOLERANCE = 0.02
@@ -122,6 +123,7 @@ class InfiniteWidth(Theory, kind="infinite-width"):
             settings = self._settings(self.particles or _PARTICLES, self.rank_tolerance or _RANK_TOLERANCE)
             run = Replicas(settings, problem, session, self.identity(problem, session))
             replicas = self.replicas or _REPLICAS
+            self._announce(run, replicas, session)
             answer = self._answer(problem, run, replicas)
         else:
             answer, run = self._to_tolerance(problem, session)
@@ -131,6 +133,24 @@ class InfiniteWidth(Theory, kind="infinite-width"):
         halved = dataclasses.replace(run.settings, particles=run.settings.particles // 2)
         aside = Replicas(halved, problem, dataclasses.replace(session, checkpoint=None), "")
         return _judged(answer, self._answer(problem, aside, replicas), run.settings.particles / halved.particles)
+
+    def cost(self, problem: Problem) -> Cost:
+        """What the (first) replicas will cost: time, memory; nothing is solved."""
+        fixed = self.tolerance is None and (self.particles or self.replicas)
+        settings = self._first(problem, self.tolerance or TOLERANCE)
+        if fixed:
+            settings = self._settings(self.particles or _PARTICLES, self.rank_tolerance or _RANK_TOLERANCE)
+        run = Replicas(settings, problem, Session(), "")
+        return run.cost((self.replicas or _REPLICAS) if fixed else max(self.replicas or 0, 4, settings.group))
+
+    def _announce(self, run: Replicas, replicas: int, session: Session, *, done: int = 0) -> None:
+        """Refuse what does not fit into memory, and say beforehand what takes long."""
+        run.cost(replicas).check_memory()
+        cost = run.cost(replicas - done)
+        if cost.long:
+            sizes = f"{replicas} replicas of {run.settings.particles} particles"
+            saves = "a larger tolerance (the time falls with its square), fewer steps or samples, or dtype = 'float32'"
+            session.note(f"{sizes}: {cost}; to wait less: {saves}")
 
     def _settings(self, particles: int, rank_tolerance: float) -> Settings:
         return Settings(particles, rank_tolerance, self.seed, self.dtype, self.substrate, self.program)
@@ -152,6 +172,7 @@ class InfiniteWidth(Theory, kind="infinite-width"):
         while True:
             run = Replicas(settings, problem, session, fingerprint)
             replicas = max(self.replicas or 0, 4, settings.group)
+            self._announce(run, replicas, session)
             try:
                 answer = self._answer(problem, run, replicas)
             except InvalidInput:
@@ -169,7 +190,9 @@ class InfiniteWidth(Theory, kind="infinite-width"):
                 break
             # Not to stop by chance, aim a little lower.
             needed = replicas * (error / (0.95 * wanted)) ** 2
-            replicas = min(_MOST_REPLICAS, settings.group * math.ceil(max(needed, replicas + 1) / settings.group))
+            done, replicas = replicas, settings.group * math.ceil(max(needed, replicas + 1) / settings.group)
+            replicas = min(_MOST_REPLICAS, replicas)
+            self._announce(run, replicas, session, done=done)
             answer = self._answer(problem, run, replicas)
         return self._reached(answer, wanted), run
 
@@ -209,7 +232,7 @@ class InfiniteWidth(Theory, kind="infinite-width"):
 
 def _rounded(particles: float) -> int:
     """2^k or 3 2^(k-1), at least so many."""
-    size = 2 ** math.ceil(math.log2(max(particles, 2.0)))
+    size = 1 << math.ceil(math.log2(max(particles, 2.0)))
     return 3 * size // 4 if 3 * size // 4 >= particles and size >= 1024 else size
 
 

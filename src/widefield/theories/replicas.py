@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from ..base import check
 from ..base.precision import double_precision
 from ..gaussian.sobol import normals
 from ..matrices.conditioned import Conditioned
@@ -25,6 +23,7 @@ from ..training.course import Course
 from ..training.observe import Observer
 from ..training.program import Program, compile_problem
 from ..training.runner import AXIS, Outcome, Runner, over_seeds
+from .cost import Cost, of_run
 
 if TYPE_CHECKING:
     from ..base.session import Session
@@ -51,7 +50,8 @@ class Settings:
     @property
     def group(self) -> int:
         """Replicas that run side by side: a power of 2, at most 8."""
-        return 2 ** max(0, min(3, int(math.log2(max(1, _SIDE_BY_SIDE // self.particles)))))
+        most = max(1, _SIDE_BY_SIDE // self.particles)
+        return min(8, 1 << (most.bit_length() - 1))
 
 
 class Replicas:
@@ -71,15 +71,30 @@ class Replicas:
             )
             observer = Observer(program, jnp.asarray(problem.samples.y_test, settings.dtype), problem.record)
             room = first_room(program, expected_directions(problem, settings.rank_tolerance), settings.particles)
-            start = ConditionedStart(program, settings, room)
+            self.start = ConditionedStart(program, settings, room)
             itemsize = observer.test_targets.dtype.itemsize
             each = itemsize * observer.numbers((settings.particles,) * network.hidden_layers)
-            check.memory("particles", 2 * start.bytes(), "reduce particles or samples, or raise rank_tolerance")
-            needed = each * len(steps) * settings.group
-            check.memory("records", needed, "record less often (record.every) or fewer samples (record.samples)")
             course = Course(optimiser.rates(), optimiser.batches(problem.samples.samples), steps)
-            self.runner = Runner(observer, start, [], course, session, fingerprint, each)
+            self.runner = Runner(observer, self.start, [], course, session, fingerprint, each)
             self.runner.remarks["particles"] = settings.particles
+
+    def cost(self, replicas: int) -> Cost:
+        """Of so many of them."""
+        runner, program, room = self.runner, self.start.program, self.start.room
+        rows, outputs = program.inputs.shape[0], program.targets.shape[1]
+        named, matrices = dict(room.matrices), len(room.pools) - 1
+        rooms = [named.get(hidden(layer), room.usual)[:2] for layer in range(1, matrices + 1)]
+        backward = rows if program.one_pass else rows * (1 + outputs)
+        flops = of_run(
+            moments=runner.course.moments,
+            rows=rows,
+            backward=backward,
+            particles=self.settings.particles,
+            rooms=rooms,
+            replicas=replicas,
+        )
+        records = replicas * len(runner.course.recorded) * runner.bytes_per_record
+        return Cost(flops, self.start.bytes(), records)
 
     def upto(self, count: int) -> Outcome:
         """So many of them, with what there was before."""
@@ -166,7 +181,8 @@ class ConditionedStart:
     def bytes(self) -> int:
         """Memory of the states of a group: what populations have seen and will draw, and both sides of matrices."""
         held = 2 * sum(self.room.pools) + 2 * sum(self.room.usual) * (len(self.room.pools) - 1)
-        return 8 * self.settings.group * self.settings.particles * held
+        fields = 6 * self.program.inputs.shape[0] * self.program.targets.shape[1] * len(self.room.pools)
+        return np.dtype(self.settings.dtype).itemsize * self.settings.group * self.settings.particles * (held + fields)
 
 
 @eqx.filter_jit

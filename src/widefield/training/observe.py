@@ -83,7 +83,8 @@ class Observer(eqx.Module):
         self, forward: Forward, backward: Backward, pseudo: Gradients, rows: Array, state: State
     ) -> tuple[Measured, State]:
         """What the record asks for beside predictions; recorded training samples are the first of the rows."""
-        measured, k = {}, self.recorded
+        measured: Measured = {}
+        k = self.recorded
         gradients = tuple(g[:k] for g in backward.gradients)
         if self.record.kernels:
             measured |= self._kernels(forward, backward.gradients, pseudo, rows)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ..base.arrays import Arrays
 from ..base.errors import FileProblem
 from ..base.session import Session
+from ..matrices.conditioned import Conditioned
 from ..matrices.room import Room
 from ..matrices.substrate import State
 from . import checkpoint
@@ -105,7 +106,7 @@ class Runner:
         seeds = self.groups[len(self.finished)]
         if self.state is None:
             self.state = self.start(seeds, self.room)
-            self.room = getattr(self.state.substrate, "room", None)
+            self.room = _room(self.state)
         size = self._moments(len(seeds))
         while self.position < self.course.moments:
             if self.session.interrupted:
@@ -141,7 +142,7 @@ class Runner:
         self.position += done
         if failure is not None:
             return failure
-        if self.state.substrate.grows and bool(self.state.substrate.exhausted):
+        if isinstance(self.state.substrate, Conditioned) and bool(self.state.substrate.exhausted):
             self.room = self.state.substrate.larger_room()
             self.state = self.start.enlarged(seeds, self.state, self.room)
         last = self.course.moments - 1
@@ -227,6 +228,10 @@ class Runner:
 def _play(kept: tuple[Observer, Stretch, Int[Array, ""]], state: State) -> tuple[State, Played]:
     observer, stretch, count = kept
     return over_seeds(lambda state: play(observer, state, stretch, count), state, alone=not state.substrate.grows)
+
+
+def _room(state: State) -> Room | None:
+    return state.substrate.room if isinstance(state.substrate, Conditioned) else None
 
 
 def over_seeds(function: Callable[[Any], T], batch: Any, *, alone: bool = True) -> T:
