@@ -252,9 +252,11 @@ def test_small_richness_is_the_kernel_regime():
 
 def test_the_span_grows_when_it_must(monkeypatch):
     """Too little room at the start changes nothing but the time that it takes."""
-    roomy = solved(layers=2, steps=12, activation="tanh", theory=wf.InfiniteWidth(particles=256, replicas=1))
-    monkeypatch.setattr("widefield.theories.infinite_width.initial_capacity", lambda program, tolerance: 10)
-    tight = solved(layers=2, steps=12, activation="tanh", theory=wf.InfiniteWidth(particles=256, replicas=1))
+    theory = wf.InfiniteWidth(particles=256, replicas=3)
+    roomy = solved(layers=2, steps=12, activation="tanh", theory=theory)
+    monkeypatch.setattr("widefield.theories.replicas.expected_directions", lambda problem, tolerance: (1.0, 1.0))
+    tight = solved(layers=2, steps=12, activation="tanh", theory=theory)
+    assert tight.attrs["programs_compiled"] > 0
     np.testing.assert_allclose(tight.outputs.values, roomy.outputs.values, rtol=0, atol=1e-12)
     np.testing.assert_allclose(tight.gradient_kernel.values, roomy.gradient_kernel.values, rtol=0, atol=1e-12)
 
@@ -345,7 +347,7 @@ def test_response_functions_that_are_not_there():
 
 @pytest.mark.slow
 def test_a_tolerance_is_reached_and_the_answer_is_right():
-    trajectory = wf.solve(single_point(neurons=0), wf.InfiniteWidth(tolerance=0.02))
+    trajectory = wf.solve(single_point(neurons=0), wf.InfiniteWidth(tolerance=0.02, particle_bias=True))
     attributes = trajectory.data.attrs
     assert attributes["reached"] == 1
     assert np.hypot(attributes["relative_error"], attributes["particle_bias"]) <= 0.02
@@ -357,11 +359,12 @@ def test_a_tolerance_is_reached_and_the_answer_is_right():
 
 def test_a_tolerance_out_of_reach_is_admitted(monkeypatch):
     monkeypatch.setattr("widefield.theories.infinite_width._MOST_PARTICLES", 512)
-    monkeypatch.setattr("widefield.theories.infinite_width._MOST_REPLICAS", 6)
+    monkeypatch.setattr("widefield.theories.infinite_width._MOST_REPLICAS", 16)
     with pytest.warns(wf.NotAccurate, match="tolerance = 1e-05 was not reached: the relative error is about"):
         trajectory = wf.solve(single_point(neurons=0), wf.InfiniteWidth(tolerance=1e-5))
     assert trajectory.data.attrs["reached"] == 0
-    assert trajectory.data.attrs["replicas"] == 6
+    assert trajectory.data.attrs["replicas"] == 16
+    assert trajectory.data.attrs["particles"] == 512
 
 
 def test_a_linear_network_has_no_bias():
@@ -402,7 +405,7 @@ def test_duplicate_points_and_more_points_than_dimensions():
 
 def test_divergence_names_the_step_and_keeps_what_there_was():
     problem = dataclasses.replace(single_point(neurons=0), optimiser=wf.SGD(learning_rate=60.0, steps=40))
-    with pytest.raises(wf.Diverged, match=r"exploded at step \d+ \(seed 0\); a smaller learning_rate") as stop:
+    with pytest.raises(wf.Diverged, match=r"exploded at step \d+ \(seed [01]\); a smaller learning_rate") as stop:
         wf.solve(problem, wf.InfiniteWidth(particles=64, replicas=2))
     assert 1 <= stop.value.trajectory.data.sizes["time"] < 41
     assert np.all(np.isfinite(stop.value.trajectory.data.outputs))
@@ -416,6 +419,72 @@ def test_too_little_memory_is_known_before_starting():
     )
     with pytest.raises(wf.InvalidInput, match=r"the records would take [\d.]+ GiB .* record less often"):
         wf.solve(problem, wf.InfiniteWidth(particles=4096))
+
+
+def test_the_first_answer_is_the_cheapest_that_reaches_the_tolerance():
+    """Two percent if nothing is said; a wider tolerance takes no more replicas than the fewest."""
+    usual = wf.solve(single_point(neurons=0)).data.attrs
+    assert usual["tolerance"] == 0.02
+    assert usual["relative_error"] <= 0.02
+    assert usual["reached"] == 1
+    crude = wf.solve(single_point(neurons=0), wf.InfiniteWidth(tolerance=0.5)).data.attrs
+    assert (crude["replicas"], crude["particles"]) == (8, 256)
+    assert crude["relative_error"] < 0.5
+
+
+def test_particles_that_were_asked_for_are_kept():
+    attributes = wf.solve(single_point(neurons=0), wf.InfiniteWidth(particles=128, tolerance=0.03)).data.attrs
+    assert attributes["particles"] == 128
+    assert attributes["relative_error"] <= 0.03
+
+
+def test_crowded_populations_get_more_particles(monkeypatch):
+    """With hardly more particles than directions answers would be biased."""
+    monkeypatch.setattr("widefield.theories.infinite_width._ROOMY", 40.0)
+    attributes = wf.solve(single_point(neurons=0), wf.InfiniteWidth(tolerance=0.5)).data.attrs
+    assert attributes["particles"] > 256
+
+
+def test_single_precision_agrees_within_its_error_bars():
+    theory = wf.InfiniteWidth(512, 8, 0.05)
+    double = wf.solve(single_point(neurons=0), theory).data
+    single = wf.solve(single_point(neurons=0), dataclasses.replace(theory, dtype="float32")).data
+    for name in ("outputs", "feature_kernel", "gradient_kernel"):
+        allowed = 4 * np.hypot(double[f"{name}_error"], single[f"{name}_error"]) + 1e-6
+        assert np.all(np.abs(single[name] - double[name]) <= allowed)
+    linear = dataclasses.replace(single_point(neurons=0), network=wf.MLP(2, "linear", richness=1.5))
+    exact, rounded = (
+        wf.solve(linear, dataclasses.replace(theory, dtype=dtype)).data for dtype in ("float64", "float32")
+    )
+    np.testing.assert_allclose(rounded.outputs, exact.outputs, rtol=0, atol=3e-6)
+    with pytest.raises(wf.InvalidInput, match=r"rank_tolerance = 0.001 is below the rounding errors of dtype"):
+        wf.InfiniteWidth(rank_tolerance=1e-3, dtype="float32")
+
+
+def test_a_cost_is_known_beforehand():
+    small, large = (wf.InfiniteWidth(n, 8).cost(single_point()) for n in (1024, 8192))
+    assert large.flops > 6 * small.flops
+    assert large.state_bytes > 3 * small.state_bytes
+    assert not small.long
+    problem = dataclasses.replace(
+        single_point(neurons=0),
+        data=wf.data.sphere(samples=200, dimension=100, seed=0),
+        optimiser=wf.SGD(0.01, 10**7),
+        record=wf.Record(steps=(0,), neurons=0),
+    )
+
+    cost = wf.InfiniteWidth().cost(problem)
+    assert cost.long
+    assert "GFlop/s" in str(cost)
+    assert " h and " in str(cost)
+
+
+def test_long_work_says_beforehand_what_it_will_cost(monkeypatch, capsys):
+    monkeypatch.setattr("widefield.theories.cost._LONG", 0.0)
+    wf.solve(single_point(neurons=0), wf.InfiniteWidth(64, 2), progress=True)
+    assert "2 replicas of 64 particles: about 0 s and 0.0 GiB" in capsys.readouterr().err
+    wf.solve(single_point(neurons=0), wf.InfiniteWidth(64, 2), progress=False)
+    assert "replicas" not in capsys.readouterr().err
 
 
 def test_densities_of_fields():

@@ -9,7 +9,7 @@ import pytest
 
 import widefield as wf
 
-THEORIES = [wf.FiniteWidth(5, seeds=2)]
+THEORIES = [wf.FiniteWidth(5, seeds=2), wf.InfiniteWidth(particles=64, replicas=2, rank_tolerance=0.3)]
 
 _COMPILED = "/jax/core/compile/backend_compile_duration"
 
@@ -87,6 +87,29 @@ def test_another_seed_compiles_nothing(theory, compilations):
     after = wf.solve(PROBLEM, dataclasses.replace(theory, seed=7)).data
     assert not compilations
     assert abs(before.outputs.values - after.outputs.values).max() > 1e-3
+
+
+@pytest.mark.parametrize("theory", THEORIES, ids=lambda theory: theory.kind)
+def test_other_numbers_of_steps_compile_nothing(theory, compilations):
+    """Training comes in stretches of one length, whatever the number of steps and records."""
+    calm = changed(PROBLEM, optimiser={"temperature": 0.0, "batch_size": 2})
+    wf.solve(calm, theory)
+    compilations.clear()
+    wf.solve(changed(calm, optimiser={"steps": 150}, record={"every": 7}), theory)
+    assert not compilations
+
+
+def test_other_sizes_compile_few_programs(compilations):
+    """Capacities are on a ladder: between 5 and 12 samples it has few steps, and other tolerances are like sizes."""
+    few = wf.Record(steps=(0,), neurons=0)
+    problems = [
+        wf.Problem(wf.MLP(2, "tanh"), wf.data.sphere(samples=6, dimension=5, seed=seed), record=few) for seed in (0, 1)
+    ]
+    compilations.clear()
+    for tolerance in (0.3, 0.2, 0.15, 0.1):
+        for problem in problems:
+            wf.solve(problem, wf.InfiniteWidth(256, 2, tolerance))
+    assert len(compilations) < 40
 
 
 ABSENT = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -70,6 +70,10 @@ class Record(Described, family="record"):
         put(self, neurons=check.integer("neurons", self.neurons))
         for name in ("kernels", "test_kernels", "two_time", "responses"):
             check.flag(name, getattr(self, name))
+
+    def in_program(self) -> Record:
+        """What is recorded, not when: programs that differ in that share compiled code."""
+        return replace(self, every=None, steps=None)
 
     @property
     def between_times(self) -> bool:

@@ -95,7 +95,7 @@ class FiniteWidth(Theory, kind="finite-width"):
             richness = problem.network.effective_richness(widths[-1])
             ratios = tuple(n / widths[-1] for n in widths)
             program = compile_problem(problem, richness, ratios, self.dtype)
-            observer = Observer(program, jnp.asarray(problem.samples.y_test, self.dtype), problem.record)
+            observer = Observer(program, jnp.asarray(problem.samples.y_test, self.dtype), problem.record.in_program())
 
             start = DenseStart(program, widths, self.dtype)
             groups = self._groups(problem, widths)

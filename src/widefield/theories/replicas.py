@@ -69,7 +69,9 @@ class Replicas:
             program = compile_problem(
                 problem, richness, network.normalised_width_ratios, settings.dtype, settings.program
             )
-            observer = Observer(program, jnp.asarray(problem.samples.y_test, settings.dtype), problem.record)
+            observer = Observer(
+                program, jnp.asarray(problem.samples.y_test, settings.dtype), problem.record.in_program()
+            )
             room = first_room(program, expected_directions(problem, settings.rank_tolerance), settings.particles)
             self.start = ConditionedStart(program, settings, room)
             itemsize = observer.test_targets.dtype.itemsize
