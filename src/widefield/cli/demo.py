@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.resources import files as package_files
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,8 +16,8 @@ from ..theories.finite_width import FiniteWidth
 from ..theories.infinite_width import InfiniteWidth
 from ..trajectory.trajectory import Trajectory
 
-WIDTHS = (256, 1024, 4096)
-SEEDS = (16, 8, 2)
+WIDTHS = (128, 512, 2048)
+SEEDS = (128, 16, 2)
 THEORY = InfiniteWidth()
 
 
@@ -44,8 +45,22 @@ def kernel_error(networks: Trajectory, theory: Trajectory) -> float:
     return float(np.sqrt(squares / (exact**2).sum()))
 
 
+def verdict(theory: Trajectory, networks: list[Trajectory]) -> str:
+    """What one sees, in a sentence or two."""
+    loss, alignment = theory.mean("loss"), theory.target_alignment("feature_kernel").isel(layer=-1)
+    turned = f"from {float(alignment[0]):.2f} to {float(alignment[-1]):.2f}"
+    errors = [kernel_error(trajectory, theory) for trajectory in networks]
+    power = np.polyfit(np.log(WIDTHS), np.log(errors), 1)[0]
+    return (
+        f"While the loss falls from {float(loss[0]):.2g} to {float(loss[-1]):.2g}, the features of the last layer turn "
+        f"towards the targets (alignment {turned}): features are learned. Real networks do the same; one of them is "
+        f"{errors[0]:.1%} away from width ∞ at {WIDTHS[0]} neurons and {errors[-1]:.1%} at {WIDTHS[-1]}, "
+        f"falling as width^({power:.2f})."
+    )
+
+
 def figure(theory: Trajectory, networks: list[Trajectory], path: Path) -> None:
-    """Loss curves, final kernels side by side, preactivation density, and distance from infinity against width."""
+    """Loss, alignment with the targets, final kernels side by side, preactivations, and distance against width."""
     import matplotlib.pyplot as plt
 
     widest, depth = networks[-1], theory.problem.network.hidden_layers
@@ -55,15 +70,29 @@ def figure(theory: Trajectory, networks: list[Trajectory], path: Path) -> None:
         plots.losses(networks, panels[0, 0])
         plots.curve(theory, "loss", panels[0, 0], color="black", linestyle="--")
         panels[0, 0].legend()
-        for trajectory, axes in ((theory, panels[0, 1]), (widest, panels[0, 2])):
-            plots.kernel(trajectory, "feature_kernel", axes, layer=depth, limit=limit)
-        for trajectory, axes in ((theory, panels[1, 0]), (networks[0], panels[1, 1])):
-            plots.preactivation_density(trajectory, depth, axes)
-            axes.set_title(f"preactivations: {trajectory.label}")
-        panels[1, 1].sharex(panels[1, 0])
+        for trajectory, axes, bar in ((theory, panels[0, 1], False), (widest, panels[0, 2], True)):
+            plots.kernel(trajectory, "feature_kernel", axes, layer=depth, limit=limit, colorbar=bar)
+            axes.set_aspect("auto")  # squares would leave holes
+        _alignment(theory, widest, panels[1, 0])
+        plots.preactivation_density(theory, depth, panels[1, 1])
+        panels[1, 1].set_title(f"preactivations: {theory.label}")
         errors = [kernel_error(trajectory, theory) for trajectory in networks]
         plots.against_width(WIDTHS, errors, panels[1, 2], label="one network")
         panels[1, 2].set_ylabel("kernel distance from width ∞")
         with files.atomic(path) as temporary:
             page.savefig(temporary, format="png")
         plt.close(page)
+
+
+def _alignment(theory: Trajectory, networks: Trajectory, axes: Any) -> None:
+    """How far the features of every layer have turned towards the targets: lines are width infinity."""
+    for layer in theory.data["layer"].values:
+        line, dots = (t.target_alignment("feature_kernel").sel(layer=layer) for t in (theory, networks))
+        if "seed" in dots.dims:
+            dots = dots.mean("seed")
+        (drawn,) = axes.plot(line["time"], line, label=f"layer {layer}")
+        axes.plot(dots["time"][::10], dots[::10], "o", markersize=3.5, color=drawn.get_color())
+    axes.plot([], [], "o", markersize=3.5, color="0.4", label=networks.label)
+    axes.set_xlabel("time (steps × learning rate)")
+    axes.set_ylabel("alignment with the targets")
+    axes.legend()
