@@ -49,7 +49,8 @@ class InfiniteWidth(Theory, kind="infinite-width"):
     """The limit of infinite width (dynamical mean field theory, BP22 eq. (10), BP23 eq. (5)).
 
     Every number comes with a standard error. `relative_error` in `Trajectory.data.attrs` is the largest relative
-    standard error of outputs and kernels; `particles`, `replicas` and `rank_tolerance` are what was taken to reach it.
+    error of outputs and kernels: `statistical_error` and `truncation_bound` together; `particles`, `replicas` and
+    `rank_tolerance` are what was taken to reach it.
 
     Args:
         particles: neurons that represent a layer; None takes as many as the problem needs.
@@ -161,7 +162,10 @@ class InfiniteWidth(Theory, kind="infinite-width"):
         found = from_outcome(problem, self, outcome, run.seeds(replicas), settings.rank_tolerance)
         answer = averaged(found)
         used = {"particles": settings.particles, "rank_tolerance": settings.rank_tolerance}
-        attributes = {**used, "relative_error": recording.relative_error(answer)}
+        statistical = recording.relative_error(answer)
+        # What truncation does to kernels is of the order of rank_tolerance^2: 1% at 0.1, measured.
+        attributes = {**used, "statistical_error": statistical, "truncation_bound": settings.rank_tolerance**2}
+        attributes["relative_error"] = math.hypot(statistical, settings.rank_tolerance**2)
         return dataclasses.replace(answer, data=answer.data.assign_attrs(attributes))
 
     def _to_tolerance(self, problem: Problem, session: Session) -> tuple[Trajectory, Replicas]:
@@ -185,11 +189,14 @@ class InfiniteWidth(Theory, kind="infinite-width"):
                 break
             settings = dataclasses.replace(settings, particles=more)
         while answer.status == "complete" and replicas < _MOST_REPLICAS:
-            error = answer.data.attrs["relative_error"]
-            if error <= wanted:
+            attributes = answer.data.attrs
+            if attributes["relative_error"] <= wanted:
                 break
-            # Not to stop by chance, aim a little lower.
-            needed = replicas * (error / (0.95 * wanted)) ** 2
+            # Not to stop by chance, aim a little lower; where truncation alone is too much, replicas do not help.
+            aim = math.sqrt(max(wanted**2 - attributes["truncation_bound"] ** 2, 0.0))
+            if aim == 0:
+                break
+            needed = replicas * (attributes["statistical_error"] / (0.95 * aim)) ** 2
             done, replicas = replicas, settings.group * math.ceil(max(needed, replicas + 1) / settings.group)
             replicas = min(_MOST_REPLICAS, replicas)
             self._announce(run, replicas, session, done=done)
@@ -198,9 +205,8 @@ class InfiniteWidth(Theory, kind="infinite-width"):
 
     def _first(self, problem: Problem, wanted: float) -> Settings:
         """Settings to begin with."""
-        # What truncation does to kernels is of the order of rank_tolerance^2.
         least = 1e-3 if self.dtype == "float64" else _COARSEST
-        rank_tolerance = self.rank_tolerance or min(0.1, max(least, 0.7 * math.sqrt(wanted)))
+        rank_tolerance = self.rank_tolerance or min(0.1, max(least, 0.5 * math.sqrt(wanted)))
         matrices = min(2, problem.network.hidden_layers - 1)
         seen = matrices * sum(expected_directions(problem, rank_tolerance)) + problem.samples.samples
         return self._settings(self.particles or _rounded(max(256.0, _ROOMY * seen)), rank_tolerance)
