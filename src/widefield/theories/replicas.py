@@ -23,7 +23,9 @@ from ..training.course import Course
 from ..training.observe import Observer
 from ..training.program import Program, compile_problem
 from ..training.runner import AXIS, Outcome, Runner, over_seeds
+from ..trajectory.two_time import Factors
 from .cost import Cost, of_run
+from .folded_fields import FoldedFields
 
 if TYPE_CHECKING:
     from ..base.session import Session
@@ -75,7 +77,8 @@ class Replicas:
             itemsize = observer.test_targets.dtype.itemsize
             each = itemsize * observer.numbers((settings.particles,) * network.hidden_layers)
             course = Course(optimiser.rates(), optimiser.batches(problem.samples.samples), steps)
-            self.runner = Runner(observer, self.start, [], course, session, fingerprint, each)
+            self.fields = self._keeper(problem) if problem.record.between_times else None
+            self.runner = Runner(observer, self.start, [], course, session, fingerprint, each, self.fields)
             self.runner.remarks["particles"] = settings.particles
 
     def cost(self, replicas: int) -> Cost:
@@ -106,6 +109,14 @@ class Replicas:
     def seeds(self, count: int) -> list[int]:
         """Of so many replicas."""
         return [self.settings.seed + k for k in range(count)]
+
+    @property
+    def factors(self) -> Factors:
+        """Of two-time kernels and response functions, if they were asked for."""
+        return {} if self.fields is None else self.fields.factors
+
+    def _keeper(self, problem: Problem) -> FoldedFields:
+        return FoldedFields(problem.network.normalised_width_ratios, problem.rule.exact, self.settings.rank_tolerance)
 
     @property
     def crowding(self) -> float:

@@ -93,7 +93,9 @@ class Observer(eqx.Module):
             measured["pregradient"] = self._first_neurons(tuple(z[:k] for z in backward.pregradients))
         if self.record.between_times:
             measured |= _by_layer("features", tuple(phi[:k] for phi in forward.features))
-            measured |= _by_layer("gradients", gradients) | _by_layer("pseudo_gradients", pseudo)
+            measured |= _by_layer("gradients", gradients)
+            if not self.program.rule.exact:
+                measured |= _by_layer("pseudo_gradients", pseudo)
         if self.record.responses:
             images, state = self._images(gradients, state)
             measured |= _by_layer("images", images)
