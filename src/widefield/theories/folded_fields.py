@@ -5,9 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..base.arrays import Arrays
-from ..training.folding import Folding, folding_tolerance
+from ..training.folding import FREE, Folding, folding_tolerance
 from ..trajectory import two_time
 from ..trajectory.mean_factors import MeanFactors
+
+_AT_THE_END = 4
+"""Copies of the coordinates of one seed while they become factors, and those of the mean."""
+
+
+def numbers(families: list[tuple[int, float]], particles: int, times: int, seeds: int) -> int:
+    """How many numbers are kept of `seeds` that run side by side; replicas before them do not count.
+
+    Families of fields are given by their vectors at a recorded time and the expected number of their directions.
+    """
+    total = 0
+    for rows, expected in families:
+        rank = min(int(expected) + FREE, particles, times * rows)
+        total += rank * (seeds * particles + (seeds + _AT_THE_END) * times * rows)
+    return total
 
 
 @dataclass

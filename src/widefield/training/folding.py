@@ -45,18 +45,22 @@ class Span:
     def add(self, moment: dict[str, NDArray[Any]]) -> None:
         """Fields ([sample, ...] neuron) of one more moment."""
         neurons = self.directions.shape[1]
-        fields = {name: np.asarray(value, dtype=np.float64).reshape(-1, neurons) for name, value in moment.items()}
-        rows = np.concatenate([value / self._scale(name, value) for name, value in fields.items()])
-        more = missed(rows, self.directions, self.tolerance)
+        scales = {name: self._scale(name, value) for name, value in moment.items()}
+        rows = np.concatenate([moment[name].reshape(-1, neurons) / scale for name, scale in scales.items()])
+        along = rows @ self.directions.T
+        rest = rows - along @ self.directions
+        more = strong_directions(rest, self.directions, self.tolerance)
         if len(more):
             self.directions = np.concatenate([self.directions, more])
-        for name, value in fields.items():
-            found = (value @ self.directions.T) / np.sqrt(neurons)
-            self.coordinates.setdefault(name, []).append(found.reshape(*moment[name].shape[:-1], -1))
+            along = np.concatenate([along, rest @ more.T], axis=1)
+        ends = np.cumsum([value.size // neurons for value in moment.values()])[:-1]
+        for (name, scale), found in zip(scales.items(), np.split(along, ends), strict=True):
+            found = (scale / np.sqrt(neurons)) * found.reshape(*moment[name].shape[:-1], -1)
+            self.coordinates.setdefault(name, []).append(found)
 
-    def _scale(self, name: str, value: Floats) -> float:
+    def _scale(self, name: str, value: NDArray[Any]) -> float:
         """Root mean square of all moments so far, this one included."""
-        self.squares[name] = self.squares.get(name, 0.0) + float(np.mean(value**2))
+        self.squares[name] = self.squares.get(name, 0.0) + float(np.mean(value**2, dtype=np.float64))
         return float(np.sqrt(self.squares[name] / (1 + len(self.coordinates.get(name, []))))) or 1.0
 
     def stacked(self, name: str) -> NDArray[Any]:
@@ -68,17 +72,19 @@ class Span:
         return result
 
 
-def missed(rows: Float[Floats, "rows n"], known: Float[Floats, "r n"], tolerance: float) -> Float[Floats, "more n"]:
-    """Orthonormal directions of rows (of mean square about 1) beside the known ones, as far as they are strong."""
-    rest = rows - (rows @ known.T) @ known
-    nothing: Floats = np.zeros((0, rows.shape[1]))
+def strong_directions(
+    rest: Float[Floats, "rows n"], known: Float[Floats, "r n"], tolerance: float
+) -> Float[Floats, "more n"]:
+    """Orthonormal directions of what known ones have left of rows of mean square 1, if stronger than `tolerance`."""
+    neurons = rest.shape[1]
+    nothing: Floats = np.zeros((0, neurons))
     if not np.isfinite(rest).all():  # a run that explodes
         return nothing
     axes, corner = np.linalg.qr(rest.T)
     _, strengths, turned = np.linalg.svd(corner.T, full_matrices=False)
     places = len(known) + np.arange(len(strengths))
     least = np.where(places < FREE, FINEST, tolerance)
-    count = int(np.sum(strengths > least * np.sqrt(rows.shape[1])))
+    count = int(np.sum(strengths > least * np.sqrt(neurons)))
     if not count:
         return nothing
     found = turned[:count] @ axes.T
@@ -102,7 +108,7 @@ class Folding:
         for time in range(times):
             for seed, spans in enumerate(self.spans):
                 for family, names in _families(fields).items():
-                    moment = {name: fields[name][seed, time] for name in names}
+                    moment = {name: fields[name][seed, time].astype(np.float64) for name in names}
                     neurons = next(iter(moment.values())).shape[-1]
                     spans.setdefault(family, Span(self.tolerance, np.zeros((0, neurons)))).add(moment)
         return {name: value for name, value in records.items() if name not in fields}

@@ -151,6 +151,10 @@ class Runner:
             size //= 4
         return size
 
+    def buffer_bytes(self, seeds: int) -> int:
+        """Memory of the records that a call of the compiled program hands over."""
+        return self._moments(seeds) * seeds * self.bytes_per_record
+
     def _play(self, seeds: Sequence[int], size: int, count: int) -> Outcome | None:
         """Some more moments; where the substrate runs out of room, enlarge it, and come back."""
         assert self.state is not None

@@ -15,6 +15,8 @@ from ..base.arrays import Arrays, Floats
 from .two_time import Factors, same_rank
 
 _ROUNDING = 1e-15
+"""Of a kernel, which the eigenvalues that decide are computed to."""
+
 _FREE = 64
 """So many columns are kept however weak they are, down to rounding: small problems stay exact."""
 
@@ -95,7 +97,7 @@ class MeanFactors:
                 self.values[name] = value
 
 
-def fewer_columns(parts: list[Float[Floats, "*rows k"]], lost: float) -> list[Float[Floats, "*rows fewer"]]:
+def fewer_columns(parts: list[Float[Floats, "... k"]], lost: float) -> list[Float[Floats, "... fewer"]]:
     """Factors with the same kernels part part'^T but for the fraction `lost` of their traces, and fewer columns."""
     flat = [part.reshape(-1, part.shape[-1]) for part in parts]
     sizes = [float(np.sqrt(np.sum(part**2))) or 1.0 for part in flat]
@@ -108,7 +110,7 @@ def fewer_columns(parts: list[Float[Floats, "*rows k"]], lost: float) -> list[Fl
     else:
         strengths, axes = _strongest_first(rows.T @ rows)
         turned = rows @ axes
-    turned = turned[:, : _needed(strengths, lost)]
+    turned = turned[:, : _needed(strengths, lost, _ROUNDING)]
     ends = np.cumsum([len(part) for part in flat])[:-1]
     pieces = zip(parts, sizes, np.split(turned, ends), strict=True)
     return [(size * piece).reshape(*part.shape[:-1], -1) for part, size, piece in pieces]
@@ -127,7 +129,7 @@ def fewer_pairs(
         return left, right
     axes, corner = np.linalg.qr(rows)
     turned, strengths, _ = np.linalg.svd(corner @ (columns.T @ fields), full_matrices=False)
-    turned = turned[:, : _needed(strengths**2, lost)]
+    turned = turned[:, : _needed(strengths**2, lost, _ROUNDING**2)]
     kept, weights = axes @ turned, columns @ (corner.T @ turned)
     return kept.reshape(*left.shape[:-1], -1), weights.reshape(*right.shape[:-1], -1)
 
@@ -137,8 +139,8 @@ def _strongest_first(gram: Float[Floats, "k k"]) -> tuple[Float[Floats, " k"], F
     return np.maximum(values[::-1], 0.0), axes[:, ::-1]
 
 
-def _needed(strengths: Float[Floats, " k"], lost: float) -> int:
+def _needed(strengths: Float[Floats, " k"], lost: float, rounding: float) -> int:
     """How many of these, strongest first, leave no more than the fraction `lost` of their sum."""
     left_out = np.cumsum(strengths[::-1])[::-1]
-    least = np.where(np.arange(len(strengths)) < _FREE, _ROUNDING, max(lost, _ROUNDING))
+    least = np.where(np.arange(len(strengths)) < _FREE, rounding, max(lost, rounding))
     return max(1, int(np.sum(left_out > least * left_out[0])))
