@@ -69,7 +69,7 @@ class Span(eqx.Module):
 
 def cleared(rows: Float[Array, "capacity s"], rank: Int[Array, ""], room: int) -> Float[Array, "{room} s"]:
     """Rows with another capacity, zero behind the rank."""
-    known = jnp.where((jnp.arange(len(rows)) < rank)[:, None], rows, 0.0)
+    known = jnp.where((jnp.arange(len(rows), dtype=rank.dtype) < rank)[:, None], rows, 0.0)
     return pad_to(known, (room, rows.shape[1]))
 
 

@@ -159,7 +159,7 @@ class InfiniteWidth(Theory, kind="infinite-width"):
     def _answer(self, problem: Problem, run: Replicas, replicas: int) -> Trajectory:
         """The mean of so many replicas."""
         outcome, settings = run.upto(replicas), run.settings
-        found = from_outcome(problem, self, outcome, run.seeds(replicas), settings.rank_tolerance)
+        found = from_outcome(problem, self, outcome, run.seeds(replicas), run.factors)
         answer = averaged(found)
         used = {"particles": settings.particles, "rank_tolerance": settings.rank_tolerance}
         statistical = recording.relative_error(answer)

@@ -100,20 +100,19 @@ _DIMENSIONS: dict[str, tuple[str, ...]] = {
 
 
 def from_outcome(
-    problem: Problem, theory: Theory, outcome: Outcome, seeds: Sequence[int], resolution: float = 1e-2
+    problem: Problem,
+    theory: Theory,
+    outcome: Outcome,
+    seeds: Sequence[int],
+    factors: two_time.Factors | None = None,
 ) -> Trajectory:
-    """Label the records of a run.
-
-    Response functions are resolved along directions of at least the fraction `resolution` of a field.
-    """
+    """Label the records of a run, and the factors of two-time kernels that a keeper of its fields has made."""
     plain = {name: value for name, value in outcome.records.items() if " " not in name}
     variables = {name: _labelled(name, value, problem) for name, value in plain.items()}
     fields = {name: value for name, value in outcome.records.items() if name not in plain}
     if fields:
         variables |= two_time.factors(fields, exact=problem.rule.exact)
-        variables |= two_time.response_factors(
-            fields, problem.network.normalised_width_ratios, resolution, exact=problem.rule.exact
-        )
+    variables |= factors or {}
     found = next((len(value) for value in plain.values()), 0)
     numbers = {"seed": np.asarray(seeds[:found], dtype=np.int64)}
     attributes = {"status": outcome.status, "message": outcome.message, **outcome.statistics}
@@ -213,7 +212,7 @@ def _labelled(
 def averaged(trajectory: Trajectory) -> Trajectory:
     """Replace the seed axis by means and (widened) standard errors, where seeds are replicas of one answer.
 
-    Samples of fields are pooled instead, and factors of two-time kernels side by side give the mean kernel.
+    Samples of fields are pooled instead. Factors of two-time kernels have no axis of seeds: they are those of the mean.
     """
     data = trajectory.data
     wider = widening(data.sizes["seed"])
@@ -225,10 +224,6 @@ def averaged(trajectory: Trajectory) -> Trajectory:
         elif "neuron" in value.dims:
             pooled = value.stack(pooled=("seed", "neuron")).drop_vars(["pooled", "seed", "neuron"], errors="ignore")
             variables[name] = pooled.rename(pooled="neuron")
-        elif name.endswith("_factor"):
-            rank = str(value.dims[-1])
-            joined = value.stack(joined=("seed", rank)).drop_vars(["joined", "seed", rank], errors="ignore")
-            variables[name] = joined.rename(joined=rank) / math.sqrt(value.sizes["seed"])
         else:
             variables[name] = trajectory.mean(name)
             variables[f"{name}_error"] = wider * trajectory.standard_error(name)

@@ -20,10 +20,13 @@ from ..matrices.spans import block_size
 from ..matrices.substrate import State
 from ..problem.rules import hidden
 from ..training.course import Course
+from ..training.folding import folding_tolerance
 from ..training.observe import Observer
 from ..training.program import Program, compile_problem
 from ..training.runner import AXIS, Outcome, Runner, over_seeds
+from ..trajectory.two_time import Factors
 from .cost import Cost, of_run
+from .folded_fields import FoldedFields, numbers
 
 if TYPE_CHECKING:
     from ..base.session import Session
@@ -73,11 +76,13 @@ class Replicas:
                 program, jnp.asarray(problem.samples.y_test, settings.dtype), problem.record.in_program()
             )
             room = first_room(program, expected_directions(problem, settings.rank_tolerance), settings.particles)
+            self.expected_folded = expected_directions(problem, folding_tolerance(settings.rank_tolerance))
             self.start = ConditionedStart(program, settings, room)
             itemsize = observer.test_targets.dtype.itemsize
             each = itemsize * observer.numbers((settings.particles,) * network.hidden_layers)
             course = Course(optimiser.rates(), optimiser.batches(problem.samples.samples), steps)
-            self.runner = Runner(observer, self.start, [], course, session, fingerprint, each)
+            self.fields = self._keeper(problem) if problem.record.between_times else None
+            self.runner = Runner(observer, self.start, [], course, session, fingerprint, each, self.fields)
             self.runner.remarks["particles"] = settings.particles
 
     def cost(self, replicas: int) -> Cost:
@@ -95,8 +100,22 @@ class Replicas:
             rooms=rooms,
             replicas=replicas,
         )
-        records = replicas * len(runner.course.recorded) * runner.bytes_per_record
-        return Cost(flops, self.start.bytes(), records)
+        return Cost(flops, self.start.bytes(), self._record_bytes(replicas))
+
+    def _record_bytes(self, replicas: int) -> int:
+        """Of all replicas what is small, of a group what is folded, and of a call of the program everything."""
+        runner, settings, layers = self.runner, self.settings, len(self.start.room.pools)
+        times, group = len(runner.course.recorded), min(replicas, settings.group)
+        plain = runner.observer.numbers_without_fields((settings.particles,) * layers)
+        forward, backward = self.expected_folded
+        families = [
+            family
+            for features, gradients in runner.observer.field_rows(layers)
+            for family in ((features, forward + backward * runner.observer.record.responses), (gradients, backward))
+        ]
+        folded = numbers(families, settings.particles, times, group)
+        itemsize = np.dtype(settings.dtype).itemsize
+        return replicas * times * plain * itemsize + folded * 8 + runner.buffer_bytes(group)
 
     def upto(self, count: int) -> Outcome:
         """So many of them, with what there was before."""
@@ -108,6 +127,14 @@ class Replicas:
     def seeds(self, count: int) -> list[int]:
         """Of so many replicas."""
         return [self.settings.seed + k for k in range(count)]
+
+    @property
+    def factors(self) -> Factors:
+        """Of two-time kernels and response functions, if they were asked for."""
+        return {} if self.fields is None else self.fields.factors
+
+    def _keeper(self, problem: Problem) -> FoldedFields:
+        return FoldedFields(problem.network.normalised_width_ratios, problem.rule.exact, self.settings.rank_tolerance)
 
     @property
     def crowding(self) -> float:

@@ -37,6 +37,21 @@ class Observer(eqx.Module):
 
     def numbers(self, widths: tuple[int, ...]) -> int:
         """How many numbers a record has, in layers of these widths (or numbers of particles)."""
+        fields = sum(width * sum(rows) for width, rows in zip(widths, self.field_rows(len(widths)), strict=True))
+        return fields + self.numbers_without_fields(widths)
+
+    def field_rows(self, layers: int) -> list[tuple[int, int]]:
+        """Vectors over every layer for kernels between times: features with images, gradients of both kinds."""
+        k, signals = self.recorded, self.recorded * self.program.targets.shape[1]
+        rule, record = self.program.rule, self.record
+        if not record.between_times:
+            return [(0, 0)] * layers
+        images = record.responses * (1 + (rule.through_weights and not rule.exact)) * signals
+        gradients = signals if rule.exact else 2 * signals
+        return [(k + images, gradients)] * (layers - 1) + [(k, gradients)]
+
+    def numbers_without_fields(self, widths: tuple[int, ...]) -> int:
+        """How many numbers a record has beside the fields for kernels between times."""
         record, layers = self.record, len(widths)
         outputs, train, test = self.program.targets.shape[1], self.program.targets.shape[0], self.test_targets.shape[0]
         k, rows = self.recorded, len(record.kernel_rows(train, test))
@@ -44,12 +59,7 @@ class Observer(eqx.Module):
         if record.kernels:
             pairs = rows * k
             count += layers * pairs + (2 * layers + 1) * pairs * outputs**2 + layers * (k * outputs) ** 2
-        count += layers * k * (1 + outputs) * min(record.neurons, *widths)
-        if record.between_times:
-            count += sum(widths) * k * (1 + 2 * outputs)
-        if record.responses:
-            count += 2 * sum(widths[:-1]) * k * outputs
-        return count
+        return count + layers * k * (1 + outputs) * min(record.neurons, *widths)
 
     def __call__(self, state: State) -> tuple[Measured, State]:
         """Everything that the record asks for."""
@@ -93,7 +103,9 @@ class Observer(eqx.Module):
             measured["pregradient"] = self._first_neurons(tuple(z[:k] for z in backward.pregradients))
         if self.record.between_times:
             measured |= _by_layer("features", tuple(phi[:k] for phi in forward.features))
-            measured |= _by_layer("gradients", gradients) | _by_layer("pseudo_gradients", pseudo)
+            measured |= _by_layer("gradients", gradients)
+            if not self.program.rule.exact:
+                measured |= _by_layer("pseudo_gradients", pseudo)
         if self.record.responses:
             images, state = self._images(gradients, state)
             measured |= _by_layer("images", images)

@@ -50,6 +50,22 @@ class Start(Protocol):
         """The same state with other room."""
 
 
+class Keeper(Protocol):
+    """Keeps fields of many neurons in less room than they have; all other records stay with the runner."""
+
+    def take(self, records: Arrays) -> Arrays:
+        """Keep the fields of some more moments of the present group; gives back all other records."""
+
+    def finish_group(self) -> None:
+        """The present group is complete."""
+
+    def arrays(self) -> Arrays:
+        """All that it knows, for a checkpoint."""
+
+    def restore(self, arrays: Arrays) -> None:
+        """The reverse of `arrays`."""
+
+
 @dataclass
 class Outcome:
     """Records of a run, arrays with leading axes (seed, time); and how it ended."""
@@ -65,8 +81,9 @@ class Outcome:
 class Runner:
     """Runs groups of seeds one after the other, the seeds of a group in one compiled program.
 
-    Everything that a resumed run needs is in (`finished`, `records`, `state`, `position`, `room`, `crowding`), and that
-    is what a checkpoint holds, with `remarks` of whoever runs it.
+    Everything that a resumed run needs is in (`finished`, `records`, `fields`, `state`, `position`, `room`,
+    `crowding`), and that is what a checkpoint holds, with `remarks` of whoever runs it. Without a keeper of fields
+    they stay as they are, among the records.
     """
 
     observer: Observer
@@ -76,6 +93,7 @@ class Runner:
     session: Session
     fingerprint: str
     bytes_per_record: int
+    fields: Keeper | None = None
     finished: list[Arrays] = field(default_factory=list)
     records: list[Arrays] = field(default_factory=list)
     state: State | None = None
@@ -120,6 +138,8 @@ class Runner:
             if time.perf_counter() - began < _CALL_SECONDS / 2:
                 self.pace = min(2 * self.pace, _MOMENTS)
         self.finished.append(_joined_times(self.records))
+        if self.fields is not None:
+            self.fields.finish_group()
         self.crowding = max(self.crowding, self.state.substrate.crowding)
         self.records, self.state, self.position = [], None, 0
         return None
@@ -130,6 +150,10 @@ class Runner:
         while size > 1 and size * seeds * self.bytes_per_record > _BUFFER:
             size //= 4
         return size
+
+    def buffer_bytes(self, seeds: int) -> int:
+        """Memory of the records that a call of the compiled program hands over."""
+        return self._moments(seeds) * seeds * self.bytes_per_record
 
     def _play(self, seeds: Sequence[int], size: int, count: int) -> Outcome | None:
         """Some more moments; where the substrate runs out of room, enlarge it, and come back."""
@@ -158,7 +182,9 @@ class Runner:
         bad = failed[(failed >= 0) & (failed < self.position + done)]
         good = int(np.sum(times < bad.min())) if len(bad) else len(times)
         if good:
-            self.records.append({name: np.asarray(value)[:, :good].copy() for name, value in played.records.items()})
+            records = {name: np.asarray(value)[:, :good] for name, value in played.records.items()}
+            kept = records if self.fields is None else self.fields.take(records)
+            self.records.append({name: value.copy() for name, value in kept.items()})
         if not len(bad):
             return None
         seed = seeds[int(np.flatnonzero(failed == bad.min())[0])]
@@ -184,6 +210,8 @@ class Runner:
         arrays: Arrays = {}
         leaves = [] if self.state is None else jax.tree.leaves(self.state)
         arrays |= {f"state/{i}": np.asarray(leaf) for i, leaf in enumerate(leaves)}
+        if self.fields is not None:
+            arrays |= {f"fields/{name}": value for name, value in self.fields.arrays().items()}
         self.records = [_joined_times(self.records)] if self.records else []
         for kind, parts in (("finished", self.finished), ("records", self.records)):
             for i, part in enumerate(parts):
@@ -212,6 +240,8 @@ class Runner:
         self.position, self.seconds = meta["position"], meta["seconds"]
         self.room = None if meta["room"] is None else Room.from_table(meta["room"])
         self.crowding = meta["crowding"]
+        if self.fields is not None:
+            self.fields.restore(_part(arrays, "fields/"))
         if "state/0" in arrays:
             like = self.start(self.groups[len(self.finished)], self.room)
             kept, needed = _part(arrays, "state/"), jax.tree.leaves(like)

@@ -15,6 +15,9 @@ from ..base.errors import InvalidInput, UnknownName
 from . import responses
 from .metrics import time_index
 
+Factors = dict[str, tuple[tuple[str, ...], NDArray[Any]]]
+"""Arrays with the names of their axes, the last of which is summed over in products."""
+
 _PAIRS = {
     "feature_kernel": ("features", "features"),
     "gradient_kernel": ("gradients", "gradients"),
@@ -26,11 +29,11 @@ _ROUNDING = 1e-15
 _RESPONSES = ("feature_response", "gradient_response", "pseudo_feature_response", "pseudo_gradient_response")
 
 
-def factors(fields: Arrays, *, exact: bool) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
+def factors(fields: Arrays, *, exact: bool) -> Factors:
     """Compress fields (seed, time, sample, [output,] neuron) to factors with the same inner products <., .>.
 
     Gradients and pseudo-gradients share a basis, so that their mixed kernel is known too; with `exact` they are
-    the same and kept once.
+    the same, and only gradients are looked at.
     """
     layers = range(1, 1 + max(int(name.rpartition(" ")[2]) for name in fields))
     made: dict[str, list[NDArray[Any]]] = {name: [] for name in _FIELDS[:3]}
@@ -44,16 +47,14 @@ def factors(fields: Arrays, *, exact: bool) -> dict[str, tuple[tuple[str, ...], 
     return {
         f"{name}_factor": (
             (*dims, "feature_rank") if name == "features" else (*dims, "output", "gradient_rank"),
-            _same_rank(parts),
+            same_rank(parts),
         )
         for name, parts in made.items()
         if parts
     }
 
 
-def response_factors(
-    fields: Arrays, ratios: tuple[float, ...], tolerance: float, *, exact: bool
-) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
+def response_factors(fields: Arrays, ratios: tuple[float, ...], tolerance: float, *, exact: bool) -> Factors:
     """Factors of the response functions between every layer and the next (see `responses`).
 
     For W phi / sqrt(N_l) = u + a g the first kind has the factor sqrt(N_l / N_{l+1}).
@@ -61,9 +62,9 @@ def response_factors(
     found: dict[str, list[NDArray[Any]]] = {}
     layers = [int(name.rpartition(" ")[2]) for name in fields if name.startswith("images ")]
     for layer in layers:
-        above = {name: fields[f"{name} {layer + 1}"] for name in ("gradients", "pseudo_gradients")}
-        here = ("features", "images", "pseudo_images")
-        parts = above | {name: fields[f"{name} {layer}"] for name in here if f"{name} {layer}" in fields}
+        above = {name: f"{name} {layer + 1}" for name in ("gradients", "pseudo_gradients")}
+        here = {name: f"{name} {layer}" for name in ("features", "images", "pseudo_images")}
+        parts = {name: fields[key] for name, key in (above | here).items() if key in fields}
         for name, (left, right) in _over_seeds(parts, tolerance, exact=exact).items():
             factor = np.sqrt(ratios[layer - 1] / ratios[layer]) if "feature" in name else 1.0
             found.setdefault(f"{name}_left_factor", []).append(factor * left)
@@ -80,7 +81,7 @@ def labelled_factors(
     pseudo: list[NDArray[Any]] | None,
     responses: dict[str, list[tuple[NDArray[Any], NDArray[Any]]]],
     samples: int,
-) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
+) -> Factors:
     """Factors of a theory without seeds, of the first `samples` samples. Lists: layers; first axis: time."""
     rows, columns = ("layer", "time", "sample"), ("layer", "time", "sample", "output")
     found = {
@@ -97,16 +98,14 @@ def labelled_factors(
     return found
 
 
-def from_kernels(
-    kernels: Mapping[str, NDArray[Any]], times: int, samples: int
-) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
+def from_kernels(kernels: Mapping[str, NDArray[Any]], times: int, samples: int) -> Factors:
     """Factors of kernels and responses known at all pairs of times, of the first `samples` samples.
 
     Axes: layer (a single one of the NTK), then those of `_axes` for rows and for columns; a single time stands for
     all. By singular values, so
     that kernels need not be positive: truncated expansions, and averages of few samples, are not.
     """
-    found: dict[str, tuple[tuple[str, ...], NDArray[Any]]] = {}
+    found: Factors = {}
     for name, value in kernels.items():
         sides = _axes(name)
         ends = 1 + len(sides[0])
@@ -115,7 +114,7 @@ def from_kernels(
         halves = [_by_singular_values(layer.reshape(math.prod(shapes[0]), -1)) for layer in value]
         axis = "lower_layer" if name in _RESPONSES else "layer"
         for side, dims, shape, parts in zip(("left", "right"), sides, shapes, zip(*halves, strict=True), strict=True):
-            stacked = _same_rank([part.reshape(1, *shape, -1) for part in parts])[0]
+            stacked = same_rank([part.reshape(1, *shape, -1) for part in parts])[0]
             everywhere = np.broadcast_to(stacked, (len(stacked), times, *stacked.shape[2:]))
             labels = (axis, *dims, f"{name}_rank")
             found[f"{name}_{side}_factor"] = (labels[1:], everywhere[0]) if name == "ntk" else (labels, everywhere)
@@ -140,7 +139,7 @@ def _axes(name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _stacked(parts: list[NDArray[Any]], samples: int) -> NDArray[Any]:
-    stacked: NDArray[Any] = _same_rank([part[None, :, :samples] for part in parts])[0]
+    stacked: NDArray[Any] = same_rank([part[None, :, :samples] for part in parts])[0]
     return stacked
 
 
@@ -165,7 +164,7 @@ def _labelled_response(
 ) -> tuple[tuple[str, ...], NDArray[Any]]:
     """Rows of a feature response are features and its columns gradients; of a gradient response the reverse."""
     features = ("feature" in name) == ("left" in name)
-    stacked = _same_rank(parts)
+    stacked = same_rank(parts)
     stacked = stacked.reshape(*stacked.shape[:2], *shape["feature" if features else "gradient"], stacked.shape[-1])
     rows = ("time", "sample") if features else ("time", "sample", "output")
     kind = name.removesuffix("_left_factor").removesuffix("_right_factor")
@@ -249,7 +248,8 @@ def _factor(parts: list[NDArray[Any]]) -> list[NDArray[Any]]:
     return [piece.reshape(*shape, -1) for piece, shape in zip(pieces, shapes, strict=True)]
 
 
-def _same_rank(parts: list[NDArray[Any]]) -> NDArray[Any]:
+def same_rank(parts: list[NDArray[Any]], axis: int = 1) -> NDArray[Any]:
+    """Factors of several layers in one array with a new axis of layers, padded by columns of zeros."""
     rank = max(part.shape[-1] for part in parts)
     padded = [np.pad(part, [(0, 0)] * (part.ndim - 1) + [(0, rank - part.shape[-1])]) for part in parts]
-    return np.stack(padded, axis=1)
+    return np.stack(padded, axis=axis)
