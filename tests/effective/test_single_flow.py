@@ -6,9 +6,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import widefield as wf
 from made_activations import HARD_TANH, SIGMOID_AT_ZERO, SOFTPLUS_AT_ZERO, shifted_tanh, swish
+from widefield import effective
 from widefield.activations import Activation
 from widefield.base.errors import InvalidInput
+from widefield.effective import stochastic_metric
 from widefield.effective.asymptotics import ZeroKernel, exponents, half_stable_approach, renormalised_weight_variance
 from widefield.effective.layer_table import layer_table
 from widefield.effective.single_input import moments, taylor_coefficients
@@ -38,10 +41,21 @@ SIN = {
 
 @pytest.mark.parametrize(("name", "expected"), [("tanh", TANH), ("sin", SIN)])
 def test_flow(name, expected):
-    flow = single_flow(name, 1.0, 1000).isel(input=0)
+    flow = single_flow(name, 1.0, 1000).isel(sample=0)
     for layer, values in expected.items():
         found = [float(flow[key].sel(layer=layer)) for key in ("kernel", "vertex", "correction")]
         np.testing.assert_allclose(found, values, atol=1e-11)
+
+
+def test_axes_are_called_as_everywhere():
+    """Samples, as in `effective.flow`."""
+    alike = effective.flow(wf.MLP(2, "tanh"), np.eye(2), widths=64).data["kernel"].dims[:2]
+    flow = single_flow("tanh", [1.0, 2.0], 3)
+    assert {flow[name].dims for name in flow} == {alike} == {("layer", "sample")}
+    third = stochastic_metric.third_cumulant_flow("tanh", [1.0, 2.0], 3)["third"]
+    moment = scale_invariant_moments("relu", [1.0, 2.0], [8, 8])["third_moment"]
+    assert third.dims == moment.dims == alike
+    assert third.sizes == moment.sizes == {"layer": 3, "sample": 2}
 
 
 def test_renormalised_flow():
@@ -109,18 +123,18 @@ def test_uniform_widths_change_nothing():
 
 def test_predictions_that_samples_confirmed():
     """Values that Monte Carlo with 4e5 networks reproduced within its errors."""
-    tanh = single_flow("tanh", 1.0, 32, widths=64).isel(input=0)
+    tanh = single_flow("tanh", 1.0, 32, widths=64).isel(sample=0)
     found = [float(tanh[name].sel(layer=8)) for name in ("vertex", "correction")]
     np.testing.assert_allclose(found, [0.02364, -0.09618], atol=5e-6)
     np.testing.assert_allclose(tanh["mean"].sel(layer=[8, 16, 32]), [0.072977, 0.032711, 0.014348], atol=1e-6)
     np.testing.assert_allclose(tanh["kernel"].sel(layer=[8, 16, 32]), [0.074480, 0.034676, 0.016598], atol=1e-6)
     np.testing.assert_allclose(tanh["relative_variance"].sel(layer=[8, 16, 32]), [0.0666, 0.1464, 0.3096], atol=6e-5)
-    tuned = single_flow("tanh", 1.0, 32, widths=64, weight_correction=2 / 3).isel(input=0)
+    tuned = single_flow("tanh", 1.0, 32, widths=64, weight_correction=2 / 3).isel(sample=0)
     np.testing.assert_allclose(tuned["mean"].sel(layer=[8, 16, 32]), [0.076262, 0.035670, 0.017132], atol=1e-6)
-    sin = single_flow("sin", 0.5, 6).isel(input=0, layer=-1)
+    sin = single_flow("sin", 0.5, 6).isel(sample=0, layer=-1)
     np.testing.assert_allclose([sin["vertex"], sin["correction"]], [0.06626, -0.13916], atol=5e-6)
     biased = single_flow("tanh", 0.05 + 1.2, 4, bias_variance=0.05, weight_variance=1.2, widths=16)
-    last = biased.isel(input=0, layer=-1)
+    last = biased.isel(sample=0, layer=-1)
     np.testing.assert_allclose(
         [last["mean"], last["variance"], 3 * last["variance"]], [0.33482, 0.00648, 0.01944], atol=6e-6
     )
@@ -130,7 +144,7 @@ def test_predictions_that_samples_confirmed():
 def test_unequal_widths_against_samples():
     """Layer by layer G_hat = C_b + (C_W / n) sum_j s(z_j)^2 with z ~ N(0, G_hat); the second layer is exact."""
     rng, draws, widths, C_b, C_W = np.random.default_rng(1), 200_000, (96, 48, 64), 0.1, 1.3
-    flow = single_flow("tanh", 0.9, 4, bias_variance=C_b, weight_variance=C_W, widths=widths).isel(input=0)
+    flow = single_flow("tanh", 0.9, 4, bias_variance=C_b, weight_variance=C_W, widths=widths).isel(sample=0)
     metric = np.full(draws, 0.9)
     for layer, n in enumerate(widths, start=2):
         total = np.zeros(draws)
@@ -168,7 +182,7 @@ def test_scale_invariant_flow():
 
 def test_semi_critical_flow():
     """K = K1 + (l - 1) C_b and V = nu sum K^2, so that V / K^2 ~ (nu / 3) l."""
-    flow = single_flow("relu", 1.0, 4000, bias_variance=0.3, weight_variance=2.0).isel(input=0)
+    flow = single_flow("relu", 1.0, 4000, bias_variance=0.3, weight_variance=2.0).isel(sample=0)
     np.testing.assert_allclose(flow["kernel"], 1 + 0.3 * np.arange(4000), rtol=1e-11)
     np.testing.assert_allclose(flow["vertex"][-1], 5 * (flow["kernel"][:-1] ** 2).sum(), rtol=1e-11)
     ratio = float(flow["vertex"][-1] / flow["kernel"][-1] ** 2 / 4000)
@@ -178,7 +192,7 @@ def test_semi_critical_flow():
 
 
 def test_exact_scale_invariant_moments():
-    linear = scale_invariant_moments("linear", 1.0, [5, 8, 6]).isel(input=0)
+    linear = scale_invariant_moments("linear", 1.0, [5, 8, 6]).isel(sample=0)
     np.testing.assert_allclose(linear["second_moment"][-1], 7 / 3, rtol=1e-14)
     np.testing.assert_allclose(linear["third_moment"][-1], 10.5, rtol=1e-14)
     assert (ScaleInvariant.of("linear").third, ScaleInvariant.of("relu").third) == (8, 44)
@@ -206,7 +220,7 @@ def test_exact_moments_against_samples():
     metric = np.ones(draws)
     for _ in range(3):
         metric *= 2 / n * (np.maximum(rng.standard_normal((draws, n)), 0) ** 2).sum(1)
-    exact = scale_invariant_moments("relu", 1.0, [n] * 3).isel(layer=-1, input=0)
+    exact = scale_invariant_moments("relu", 1.0, [n] * 3).isel(layer=-1, sample=0)
     for power, name in ((1, "mean"), (2, "second_moment")):
         error = (metric**power).std() / math.sqrt(draws)
         assert abs((metric**power).mean() - float(exact[name])) < 4 * error
@@ -276,7 +290,7 @@ def test_asymptotics(name, onsets, last_digit):
         onset = zero.onset(layer, float(flow["kernel"][-1, i]))
         np.testing.assert_allclose(onset, expected, atol=last_digit[i] / 2, rtol=0)
         np.testing.assert_allclose(zero.vertex(layer, onset), flow["vertex"][-1, i], rtol=1e-6)
-        middle = flow.isel(input=i).sel(layer=2000)
+        middle = flow.isel(sample=i).sel(layer=2000)
         np.testing.assert_allclose(zero.kernel(2000, onset), middle["kernel"], rtol=1e-5)
     np.testing.assert_allclose(flow["correction"][-1], zero.bare_correction, rtol=1e-3)
     tuned = single_flow(name, 1.0, layer, weight_correction=zero.weight_correction)
@@ -284,7 +298,7 @@ def test_asymptotics(name, onsets, last_digit):
 
 
 def test_relative_variance_of_tanh():
-    flow = single_flow("tanh", 1.0, 10_000).isel(input=0)
+    flow = single_flow("tanh", 1.0, 10_000).isel(sample=0)
     ratio = flow["vertex"] / flow["kernel"] ** 2 / flow["layer"]
     np.testing.assert_allclose(ratio.sel(layer=[1000, 10_000]), [0.66414805, 0.66635064], atol=1e-8)
 
@@ -349,7 +363,7 @@ def fitted(values, low=10_000, high=20_000):
 )
 def test_fitted_exponents_of_zero_kernel(activation):
     expected, C_W = exponents(activation), critical_point(activation).weight_variance
-    flow = single_flow(activation, 0.5, 20_000, weight_variance=C_W).isel(input=0)
+    flow = single_flow(activation, 0.5, 20_000, weight_variance=C_W).isel(sample=0)
     assert fitted(flow["kernel"]) == pytest.approx(expected.kernel, abs=1e-3)
     assert fitted(flow["vertex"]) == pytest.approx(expected.vertex, abs=2e-3)
     assert fitted(flow["correction"]) == pytest.approx(expected.correction, abs=2e-3)
@@ -376,7 +390,7 @@ def test_half_stable_flow(name, side):
     """On the attracting side 1 / (K - K*) grows by -a in every layer, as 1 / (-a l) says; V grows by S(K*)."""
     point = critical_point(name)
     variances = {"bias_variance": point.bias_variance, "weight_variance": point.weight_variance}
-    flow = single_flow(name, point.kernel + side * 0.02, 1025, **variances).isel(input=0)
+    flow = single_flow(name, point.kernel + side * 0.02, 1025, **variances).isel(sample=0)
     inverse = 1 / (flow["kernel"] - point.kernel)
     growth = float(inverse[-1] - inverse[0]) / 1024
     np.testing.assert_allclose(growth, 1 / half_stable_approach(point, 1.0), rtol=0.1)
