@@ -30,11 +30,11 @@ _MARKS = ("schema",)
 class Result:
     """An answer. All are saved, loaded, shown and drawn alike.
 
-    `data` is an xarray dataset; `<name>_error` is the error of the variable `<name>`, where it is known. A subclass
-    gives its mark in files, and for each of its other fields the class that reads the description (a list of one class
-    if the field is a tuple of descriptions): `class Dynamics(Result, kind="...", asked={"network": LinearNetwork})`.
-    `figure` names the function that draws it, "module:function", because modules of figures know results and not the
-    other way round.
+    `data` is an xarray dataset; `<name>_error` is the standard error of the variable `<name>`, where it is known, and
+    `<name>_bound` how far it may be off for other reasons. A subclass gives its mark in files, and for each of its
+    other fields the class that reads the description (a list of one class if the field is a tuple of descriptions):
+    `class Dynamics(Result, kind="...", asked={"network": LinearNetwork})`. `figure` names the function that draws it,
+    "module:function", because modules of figures know results and not the other way round.
     """
 
     kind: ClassVar[str] = ""
@@ -157,11 +157,16 @@ class Result:
                 asked[name] = _understood(family, texts[name])
             except (InvalidInput, tomllib.TOMLDecodeError) as error:
                 raise FileProblem(f"{path} describes a {name} that cannot be understood: {error}") from error
-        found = cls(_in_new_words(data, cls.old_words), **asked)
+        found = cls(_in_new_words(data, cls.words_of(data)), **asked)
         lacking = found.lacks()
         if lacking:
             raise FileProblem(f"{path} is damaged: {lacking}")
         return found
+
+    @classmethod
+    def words_of(cls, data: xr.Dataset) -> Mapping[str, str]:
+        """Those of `old_words` that this file may hold in their old sense."""
+        return cls.old_words
 
     def lacks(self) -> str:
         """What is wrong with `data`, in words, if it was not made by this package; empty if nothing is."""
