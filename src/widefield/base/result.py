@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import xarray as xr
 from . import storage
 from .errors import FileProblem, InvalidInput, UnknownName
 from .renamed import in_new_words, warn
+from .statistics import mean_and_error
 
 if TYPE_CHECKING:
     from .drawing import Figure
@@ -122,10 +122,8 @@ class Result:
             return self.data[f"{name}_error"]
         if "seed" not in value.dims:
             return value * 0.0
-        if value.sizes["seed"] == 1:
-            return value.isel(seed=0, drop=True) * np.nan
-        spread: xr.DataArray = value.std("seed", ddof=1)
-        return spread / math.sqrt(value.sizes["seed"])
+        _, error = mean_and_error(value.values, axis=value.get_axis_num("seed"))
+        return value.isel(seed=0, drop=True).copy(data=error)
 
     def table(self) -> Any:
         """The numbers that matter most, for a terminal."""
