@@ -129,6 +129,41 @@ def test_jumps_of_the_first_derivative(name):
         assert dict(activation.jumps).get(kink, 0.0) == pytest.approx(slopes[1] - slopes[0], abs=1e-12)
 
 
+@pytest.mark.parametrize("name", [name for name in ALL if get(name).kinks])
+def test_jumps_that_are_not_stated_are_measured(name):
+    known = get(name)
+    found = Activation("unstated", known.function, kinks=known.kinks)
+    assert found.slope_jumps == known.slope_jumps == known.jumps
+
+
+@pytest.mark.parametrize(
+    ("function", "kinks", "jumps"),
+    [
+        (lambda z: jnp.clip(z, -1.0, 1.0), (-1.0, 1.0), ((-1.0, 1.0), (1.0, -1.0))),
+        (lambda z: jnp.where(z > 0.3, jnp.tanh(z), 2 * z), (0.3,), ((0.3, -1 - math.tanh(0.3) ** 2),)),
+        (lambda z: 100 * jnp.abs(z - 7) + z**2, (7.0,), ((7.0, 200.0),)),
+        (lambda z: jnp.where(z > 0, z, jnp.expm1(jnp.minimum(z, 0.0))), (0.0,), ()),  # its second derivative jumps
+        (lambda z: jnp.maximum(z, 0.0) ** 2, (0.0,), ()),
+        (lambda z: jnp.sign(z) + z, (0.0,), ()),
+        (jnp.tanh, (), ()),
+    ],
+)
+def test_measured_jumps(function, kinks, jumps):
+    found = Activation("measured", function, kinks=kinks).slope_jumps
+    assert [place for place, _ in found] == [place for place, _ in jumps]
+    np.testing.assert_allclose(found, jumps, rtol=1e-13)
+
+
+def test_jumps_that_are_stated_stay():
+    hard = Activation("half_stated", lambda z: jnp.clip(z, -1.0, 1.0), kinks=(-1.0, 1.0), jumps=((1.0, -0.5),))
+    assert hard.slope_jumps == ((-1.0, 1.0), (1.0, -0.5))
+    root = Activation("root", lambda z: jnp.sqrt(jnp.abs(z)), kinks=(0.0,))
+    with pytest.raises(InvalidInput, match="slope of the activation 'root' has no limit at its kink z = 0"):
+        assert root.slope_jumps
+    with pytest.raises(InvalidInput, match=r"jumps: there is one at z = 2, which is not among kinks = \(1,\)"):
+        register("stray", jnp.abs, kinks=(1,), jumps=((2, 1),))
+
+
 def test_universality_classes():
     classes = {
         "scale-invariant": ["linear", "relu", "leaky_relu(0.3)", "abs", "monomial(1)"],

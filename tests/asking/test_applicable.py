@@ -7,6 +7,7 @@ import pytest
 
 import widefield as wf
 from widefield.asking import comparison, crosschecking, scopes
+from widefield.proportional.problem import LinearTheory
 
 PAGE = Path(__file__).parents[2] / "docs" / "theories.md"
 
@@ -31,6 +32,28 @@ def test_applicable():
     assert str(found["two-layer"][0]) == "network.hidden_layers = 2: it is for exactly 1"
     with pytest.raises(wf.InvalidInput, match="problem = 3 must be a Problem"):
         wf.applicable(3)
+
+
+def test_applicable_to_deep_linear_networks():
+    """Those of the proportional limit, by what they refuse; `solve` refuses the same, with the same words."""
+    network, task = wf.proportional.LinearNetwork(2, 1.0), wf.proportional.LinearTask(samples=2.0)
+    fresh, wide = wf.proportional.LinearTask(batch_size=1.0), wf.proportional.LinearNetwork(2)
+    flow, steps = wf.GradientFlow(0.5), wf.SGD(0.1, 2)
+    for parts, refusals in {
+        (network, task, steps): {},
+        (network, task, flow): {"proportional-networks": ["optimiser"]},
+        (wide, task, flow): {"proportional-networks": ["network.width", "optimiser"]},
+        (network, fresh, flow): {"proportional-limit": ["task.batch_size"], "proportional-networks": ["optimiser"]},
+    }.items():
+        asked = wf.proportional.LinearProblem(*parts)
+        found = wf.applicable(asked)
+        assert set(found) == {"proportional-limit", "proportional-networks"}
+        assert {kind: [r.field for r in against] for kind, against in found.items() if against} == refusals
+        for kind in refusals:
+            with pytest.raises(wf.NotInScope) as caught:
+                wf.solve(asked, LinearTheory.members[kind]())
+            assert caught.value.reasons == tuple(found[kind])
+            assert set(caught.value.others) == set(found) - set(refusals)
 
 
 def test_theories_without_defaults_say_so():

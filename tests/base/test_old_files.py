@@ -97,7 +97,7 @@ def test_solutions_of_the_proportional_limit(name, tmp_path):
     else:
         assert (found.diverged, found.status, found.message) == (None, "complete", "")
         np.testing.assert_array_equal(found.test_loss, kept["test_loss"])
-        kept_under = in_new_words(dict.fromkeys(kept["variables"]), Dynamics.old_words)
+        kept_under = in_new_words(dict.fromkeys(kept["variables"]), Dynamics.words_of(found.data))
         assert sorted(map(str, found.data.variables)) == sorted(kept_under)
         assert found.network == described(kept["network"])
         told = described(kept["task"])
@@ -108,6 +108,18 @@ def test_solutions_of_the_proportional_limit(name, tmp_path):
             np.testing.assert_allclose(found.task.spectrum.eigenvalues, told.spectrum.eigenvalues, rtol=1e-7)
     again = saved_again(found, tmp_path / "again.nc")
     assert (again.network, again.task) == (found.network, found.task)
+
+
+def test_errors_of_extrapolations_are_bounds_and_those_of_networks_are_not():
+    deep, networks = (wf.load(FOLDER / f"proportional-{name}.nc") for name in ("deep", "networks"))
+    with xr.open_dataset(FOLDER / "proportional-deep.nc", engine="h5netcdf") as written:
+        np.testing.assert_array_equal(deep.variable("test_loss_bound"), written["test_loss_error"])
+    with pytest.warns(DeprecationWarning, match="'test_loss_error' is now called 'test_loss_bound'"):
+        np.testing.assert_array_equal(deep.variable("test_loss_error"), deep.data["test_loss_bound"])
+    assert not any(str(name).endswith("_error") for name in deep.data)
+    assert (deep.standard_error("test_loss") == 0).all()
+    assert not any(str(name).endswith("_bound") for name in networks.data)
+    assert (networks.standard_error("test_loss") == networks.data["test_loss_error"]).all()
 
 
 @pytest.mark.parametrize("name", SWEEPS)

@@ -6,8 +6,10 @@ import subprocess
 import sys
 
 import pytest
+import typer
 
 import widefield as wf
+from widefield.cli.app import app
 
 COMMANDS = ("solve", "compare", "crosscheck", "advise", "proportional", "lr-transfer", "show", "new", "demo", "cache")
 START = """
@@ -49,6 +51,13 @@ def test_help_loads_nothing_heavy(arguments):
 def test_help_names_all_commands():
     done = subprocess.run([sys.executable, "-m", "widefield.cli", "--help"], capture_output=True, text=True, check=True)
     assert all(f" {command} " in done.stdout for command in COMMANDS)
+
+
+def test_options_that_several_commands_have_are_one():
+    commands = typer.main.get_command(app).commands
+    helped = {o.help for c in commands.values() for o in c.params if "--seeds" in o.opts}
+    assert helped == {"Number of independent networks."}
+    assert sum("--seeds" in o.opts for c in commands.values() for o in c.params) == 4
 
 
 def test_version():

@@ -68,21 +68,21 @@ def bessel_entropy(n, m):
 
 @pytest.mark.parametrize(("groups", "n", "exact", "leading", "improved"), TWO_LAYERS)
 def test_two_layer_linear_network(groups, n, exact, leading, improved):
-    assert mutual_information(1.0, 2.0, n, groups, order=2) == pytest.approx(leading, rel=1e-6)
+    assert mutual_information(1.0, 2.0, n, groups, order=2) == pytest.approx(leading, rel=1e-12)
     assert mutual_information(1.0, 2.0, n, groups) == pytest.approx(improved, rel=1e-6)
     G, w = chi_square_law(n)
-    assert mixture_information(G, groups, weights=w) == pytest.approx(exact, rel=2e-6)
+    assert mixture_information(G, groups, weights=w) == pytest.approx(exact, rel=1e-6)
     bessel = bessel_entropy(n, groups[0]) + bessel_entropy(n, groups[1]) - bessel_entropy(n, sum(groups))
-    assert bessel == pytest.approx(exact, rel=2e-6)
+    assert bessel == pytest.approx(exact, rel=1e-6)
 
 
 def test_entropy_of_the_two_layer_linear_network():
     G, w = chi_square_law(60)
     for m in (1, 2, 5):
         exact = mixture_entropy(G, m, weights=w)
-        assert exact == pytest.approx(bessel_entropy(60, m), abs=1e-10)
+        assert exact == pytest.approx(bessel_entropy(60, m), abs=1e-12)
         errors = [abs(layer_entropy(1.0, 2.0, 60, m, order=order) - exact) for order in (0, 2, 3)]
-        assert errors[0] > 5 * errors[1] > 10 * errors[2]
+        assert errors[0] > 7 * errors[1] > 28 * errors[2]
 
 
 def test_the_expansion_fails_at_fourth_order():
@@ -93,16 +93,16 @@ def test_the_expansion_fails_at_fourth_order():
         found.append(
             (mixture_information(G, (1, 1), weights=w) - mutual_information(1.0, 2.0, n, (1, 1))) * (n / 2) ** 4
         )
-    assert found[0] == pytest.approx(3.35, abs=0.01)
+    assert found[0] == pytest.approx(3.35, abs=0.005)
     assert abs(found[2] - found[1]) < 0.7 * abs(found[1] - found[0])
 
 
 def test_three_groups():
-    assert tripartite_information(1.0, 2.0, 100, (1, 1, 1)) == pytest.approx(1e-6, rel=1e-9)
-    assert tripartite_information(2.0, 8.0, 100, (1, 2, 3)) == pytest.approx(6e-6, rel=1e-9)
+    assert tripartite_information(1.0, 2.0, 100, (1, 1, 1)) == pytest.approx(1e-6, rel=1e-12, abs=0)
+    assert tripartite_information(2.0, 8.0, 100, (1, 2, 3)) == pytest.approx(6e-6, rel=1e-12, abs=0)
     G, w = chi_square_law(100)
     one, two, three = (mixture_entropy(G, m, weights=w) for m in (1, 2, 3))
-    assert 3 * one - 3 * two + three == pytest.approx(7.914808e-7, rel=1e-4)
+    assert 3 * one - 3 * two + three == pytest.approx(7.914808e-7, rel=2e-6)
 
 
 @pytest.mark.parametrize("m", [1, 2, 7])
@@ -141,9 +141,9 @@ def test_entropy_of_a_quartic_density(m):
         V = (float(weights @ z[0] ** 4) - 3 * G**2) / 3
         for order in (2, 3):
             errors[order].append(layer_entropy(G, V, 1, m, order=order) - entropy)
-    assert abs(errors[3][0]) < 0.6 * abs(errors[2][0])
-    assert abs(errors[3][1]) < abs(errors[3][0]) / 9
-    assert abs(errors[2][1]) < abs(errors[2][0]) / 5
+    assert abs(errors[3][0]) < 0.1 * abs(errors[2][0])
+    assert abs(errors[3][1]) < abs(errors[3][0]) / 11
+    assert abs(errors[2][1]) < abs(errors[2][0]) / 6
 
 
 def two_input_mixture(spread):
@@ -173,9 +173,9 @@ def test_entropy_of_two_inputs():
         for order in (2, 3):
             errors[order].append(layer_entropy(G, V, 1, 1, order=order) - entropy)
     # V is of second order in the spread: errors fall as its sixth and eighth power.
-    assert abs(errors[2][1]) < abs(errors[2][0]) / 40
-    assert abs(errors[3][1]) < abs(errors[3][0]) / 150
-    assert abs(errors[3][1]) < 0.5 * abs(errors[2][1])
+    assert abs(errors[2][1]) < abs(errors[2][0]) / 50
+    assert abs(errors[3][1]) < abs(errors[3][0]) / 200
+    assert abs(errors[3][1]) < 0.14 * abs(errors[2][1])
 
 
 def test_information_of_two_neurons_and_two_inputs():
@@ -188,8 +188,8 @@ def test_information_of_two_neurons_and_two_inputs():
     leading = mutual_information(G, V, 1, (1, 1), order=2)
     assert leading == pytest.approx(np.sum(whitened**2) / 8, rel=1e-12)
     improved = mutual_information(G, V, 1, (1, 1))
-    assert abs(improved - exact) < 0.3 * abs(leading - exact)
-    assert improved == pytest.approx(exact, rel=0.02)
+    assert abs(improved - exact) < 0.2 * abs(leading - exact)
+    assert improved == pytest.approx(exact, rel=2.5e-3)
 
 
 def test_traces_over_neurons_are_those_of_the_full_cumulant():
@@ -247,7 +247,7 @@ def test_three_point_function_lowers_the_entropy(m):
         assert found == pytest.approx(-(m**2 + 2 * m) / 4 * c**2, rel=1e-9)
         errors.append((entropy - gaussian) / found - 1)
     assert abs(errors[0]) < 0.05
-    assert abs(errors[1]) < abs(errors[0]) / 3.5
+    assert abs(errors[1]) < abs(errors[0]) / 4
 
 
 def test_two_inputs_of_a_gaussian_neuron():
@@ -270,9 +270,9 @@ def test_criticality_keeps_the_information():
         change.append(input_information(K[-1]) - input_information(K[-3]))
     fixed = kernel_flow("erf", first[:1, :1], 60, 0.0, cold)[-1, 0, 0]
     chi = float(susceptibilities("erf", fixed, 0.0, cold)[1])
-    assert change[0] == pytest.approx(2 * information_drift(chi), rel=1e-3)
+    assert change[0] == pytest.approx(2 * information_drift(chi), rel=5e-4)
     assert change[2] < 10 * -abs(change[1])
-    assert abs(change[1]) < 0.02 * change[0]
+    assert abs(change[1]) < 0.012 * change[0]
 
 
 RATIOS = [
@@ -293,7 +293,7 @@ def test_optimal_aspect_ratio(activation, rate, ratios):
         best = optimal_aspect_ratio(activation, outputs)
         assert best.information == pytest.approx((outputs / (20 + 3 * outputs)) ** 2 / 6, rel=1e-12)
         if ratio is not None:
-            assert best.aspect_ratio == pytest.approx(ratio, rel=2e-5)
+            assert best.aspect_ratio == pytest.approx(ratio, rel=5e-6)
         around = [
             information_of_ratio(best.rate, best.aspect_ratio * x, (outputs / 2, outputs / 2)) for x in (0.99, 1, 1.01)
         ]
@@ -302,8 +302,8 @@ def test_optimal_aspect_ratio(activation, rate, ratios):
 
 def test_largest_information():
     assert optimal_aspect_ratio("relu", 10).information == pytest.approx(1 / 150)
-    assert optimal_aspect_ratio("relu", 2).information == pytest.approx(9.861933e-4, rel=1e-6)
-    assert optimal_aspect_ratio("tanh", 2).bits == pytest.approx(9.861933e-4 / math.log(2), rel=1e-6)
+    assert optimal_aspect_ratio("relu", 2).information == pytest.approx(9.861933e-4, rel=5e-8)
+    assert optimal_aspect_ratio("tanh", 2).bits == pytest.approx(9.861933e-4 / math.log(2), rel=5e-8)
     assert information_of_ratio(5.0, 0.01, (2, 3), order=2) == pytest.approx(6 / 8 * 0.05**2)
 
 
@@ -314,8 +314,8 @@ def test_half_stable_activations():
     assert (swish.kernel, swish.bias_variance, swish.weight_variance) == pytest.approx(
         (14.3201736180258, 0.55514317072153, 1.98800467826949), rel=1e-10
     )
-    assert fluctuation_rate("gelu") == pytest.approx(4.904226, abs=1e-6)
-    assert fluctuation_rate("swish") == pytest.approx(4.923187, abs=1e-6)
+    assert fluctuation_rate("gelu") == pytest.approx(4.904226, abs=5e-7)
+    assert fluctuation_rate("swish") == pytest.approx(4.923187, abs=5e-7)
     assert math.isclose(critical_point("erf").weight_variance, math.pi / 4, rel_tol=1e-14)
 
 
@@ -328,13 +328,13 @@ def test_optimal_depth_of_the_exact_recursion(activation):
     exact = [mutual_information(1.0, x, 1, (3, 3)) for x in q[:100]]
     assert best.depth == pytest.approx(2 + int(np.argmax(exact)), rel=0.08)
     assert best.aspect_ratio == pytest.approx(ratio.aspect_ratio, abs=2 / n)
-    assert best.information == pytest.approx(ratio.information, rel=2e-3)
+    assert best.information == pytest.approx(ratio.information, rel=6e-4)
 
 
 def test_optimal_depth_of_sin():
     best, ratio = optimal_depth("sin", 800, 10), optimal_aspect_ratio("sin", 10)
-    assert best.aspect_ratio == pytest.approx(ratio.aspect_ratio, rel=0.15)
-    assert best.information == pytest.approx(ratio.information, rel=1e-3)
+    assert best.aspect_ratio == pytest.approx(ratio.aspect_ratio, rel=0.04)
+    assert best.information == pytest.approx(ratio.information, rel=1.2e-4)
 
 
 def test_tables():

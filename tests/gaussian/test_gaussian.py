@@ -271,6 +271,7 @@ def test_pair_shapes_and_agreement():
     assert product.shape == (2, 3)
     pair = gaussian.average_pair(lambda x, y: tanh(x) * relu(y), k11, k12, k22)
     np.testing.assert_allclose(pair, product, rtol=1e-13, atol=1e-16)
+    np.testing.assert_array_equal(gaussian.average_pair((tanh, relu), k11, k12, k22), product)
     swapped = gaussian.average_product(relu, tanh, k22, k12, k11)
     np.testing.assert_allclose(swapped, product, rtol=1e-13, atol=1e-16)
 

@@ -50,6 +50,15 @@ def test_price(activation):
             assert slope == pytest.approx(factor * upper[i + a, j + b], abs=2e-5), (i, j, place)
 
 
+@pytest.mark.parametrize("stated", [get("relu"), get("leaky_relu(0.1)"), HARD_TANH, BENT], ids=lambda a: a.name)
+def test_jumps_need_not_be_stated(stated):
+    orders = [(2, 0), (2, 1), (2, 2), (3, 1)]
+    unstated = Activation(f"{stated.name} unstated", stated.function, kinks=stated.kinks)
+    expected = table(stated, K, orders)
+    assert abs(expected[2, 2]) > 0.01
+    assert table(unstated, K, orders) == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
 def test_smooth_averages_are_integrals():
     tanh = get("tanh")
     orders = list(itertools.product(range(4), repeat=2))

@@ -23,7 +23,7 @@ INF = math.inf
 def test_infinite_depth(width, task, losses):
     found = solve(LinearNetwork(INF, width, branch=1.0, depth_scaled=True), task, 0.02, 24)
     np.testing.assert_allclose(found.test_loss[[0, 1, 6, 12, 24]], losses, atol=3e-5)
-    assert found.data.test_loss_error.values.max() < 3e-5
+    assert found.data.test_loss_bound.values.max() < 3e-5
 
 
 def test_deep_networks_approach_infinite_depth():

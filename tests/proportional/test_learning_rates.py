@@ -31,14 +31,14 @@ WIDE = {
 def test_transfer_over_widths(parameterisation):
     """BP25 Figure 2: the optimal rate moves in the NTK parameterisation and stays in the mean-field one."""
     sweep = lr_sweep(LinearNetwork(2, 1.0, 4.0, parameterisation), LinearTask(), RATES, 19, values=WIDTHS)
-    step = RATES[1] / RATES[0]
-    assert (np.abs(np.log(sweep.optimal / WIDE[parameterisation])) < 1.01 * math.log(step)).all()
+    step = RATES[1] / RATES[0]  # known are the best of these rates, and a parabola moves by half a step at most
+    assert (np.abs(np.log(sweep.optimal / WIDE[parameterisation])) < 0.53 * math.log(step)).all()
     if parameterisation == "ntk":
-        assert sweep.spread > 3
+        assert sweep.spread > 5
         assert (np.diff(sweep.optimal) > 0).all()
         assert "does not transfer" in sweep.verdict or "settles" in sweep.verdict
     else:
-        assert sweep.spread < 1.4
+        assert sweep.spread < 1.2
         assert sweep.verdict.startswith("it transfers: the optimal rate spreads by a factor 1.")
 
 
@@ -51,7 +51,7 @@ def test_wider_is_better_or_slower():
     for parameterisation, losses in known.items():
         networks = [LinearNetwork(2, width, 4.0, parameterisation) for width in WIDTHS]
         found = solve_many(networks, [LinearTask()] * 7, np.full((7, 19), RATES[9])).test[:, -1]
-        np.testing.assert_allclose(found, losses, atol=6e-5)
+        np.testing.assert_allclose(found, losses, rtol=0, atol=5e-5)
 
 
 def test_no_transfer_over_depths_with_branches_of_fixed_scale():
@@ -59,7 +59,7 @@ def test_no_transfer_over_depths_with_branches_of_fixed_scale():
     network = LinearNetwork(2, 4.0, branch=1.0)
     sweep = lr_sweep(network, LinearTask(), np.geomspace(3e-4, 1, 60), 14, over="depth", values=(2, 4, 8))
     np.testing.assert_allclose(sweep.optimal, (0.151, 0.024, 0.00095), rtol=0.15)
-    assert sweep.spread > 50
+    assert sweep.spread > 150
     assert sweep.verdict.startswith("it does not transfer")
 
 
@@ -70,8 +70,8 @@ def test_transfer_over_depths_with_scaled_branches():
         network, LinearTask(), np.geomspace(0.01, 0.5, 33), 14, over="depth", values=(2, 4, 8, 16, 32, INF)
     )
     np.testing.assert_allclose(sweep.optimal[:5], (0.190, 0.095, 0.060, 0.048, 0.038), rtol=0.13)
-    assert sweep.optimal[0] / sweep.optimal[2] < 4
-    assert sweep.optimal[2] / sweep.optimal[4] < 1.8
+    assert sweep.optimal[0] / sweep.optimal[2] < 3.2
+    assert sweep.optimal[2] / sweep.optimal[4] < 1.6
     assert sweep.optimal[4] / sweep.optimal[5] < 1.2
     assert sweep.verdict.startswith("it settles")
 
@@ -90,8 +90,8 @@ def test_networks_have_the_same_optima_over_widths(parameterisation):
     rates = np.geomspace(0.02, 0.4, 13)
     network = LinearNetwork(2, 1.0, 4.0, parameterisation)
     networks, apart = optima_of_networks(network, rates, 19, 96, 12, values=(0.5, 1, 2, 4))
-    assert apart < 1.5
-    assert networks.spread < 1.4 if parameterisation == "mean-field" else networks.spread > 2.5
+    assert apart < 0.45
+    assert networks.spread < 1.1 if parameterisation == "mean-field" else networks.spread > 2.5
 
 
 @pytest.mark.parametrize(("branch", "scaled", "rates"), [(1.0, False, (4e-4, 0.6)), (1.25, True, (0.02, 0.4))])
@@ -99,8 +99,8 @@ def test_networks_have_the_same_optima_over_depths(branch, scaled, rates):
     network = LinearNetwork(2, 4.0, branch=branch, depth_scaled=scaled)
     depths = (2, 4, 8)
     networks, apart = optima_of_networks(network, np.geomspace(*rates, 14), 14, 32, 6, over="depth", values=depths)
-    assert apart < 1.5
-    assert networks.spread < 4 if scaled else networks.spread > 50
+    assert apart < (0.7 if scaled else 1.5)  # of fixed scale, rates from one to the next differ by 1.75
+    assert networks.spread < 3 if scaled else networks.spread > 50
 
 
 LAZY = {
@@ -114,8 +114,10 @@ LAZY = {
 
 @pytest.mark.parametrize("name", LAZY)
 def test_lazy_stability_limits(name):
+    """To the tolerance of the search, 0.5%; edges of a continuous spectrum need more than 100 steps to be seen."""
     network, task = LAZY[name]
-    assert largest_stable_rate(network, task, 100) == pytest.approx(lazy_limit(network, task), rel=0.05)
+    allowed = 0.03 if name in ("training set", "finite width") else 0.0025
+    assert largest_stable_rate(network, task, 100) == pytest.approx(lazy_limit(network, task), rel=allowed)
 
 
 def test_lazy_limits_in_numbers():
@@ -153,7 +155,7 @@ def test_rich_stability_limits_of_finite_widths(width, known):
 def test_catapults_of_two_layers(richness, known):
     """Beyond 2/K0 = 1 training may converge after a burst, up to about 4/K0; in closed form, along the target."""
     with np.errstate(all="ignore"):
-        losses = [two_layer_losses(richness, factor * known, 2000)[-1] for factor in (0.95, 1.05)]
+        losses = [two_layer_losses(richness, factor * known, 2000)[-1] for factor in (0.99, 1.03)]
     assert losses[0] < 1e-4
     assert not losses[1] < 1e-4
     if richness in (1, 10):
@@ -170,7 +172,7 @@ def test_largest_stable_rate_over_widths():
         for width, limit in limits.items():
             network = LinearNetwork(2, width, 4.0, parameterisation)
             test = solve_many([network] * 40, [LinearTask()] * 40, schedules).test
-            assert rates[test[:, -1] < 1e-3 * test[:, 0]].max() == pytest.approx(limit, rel=6e-3)
+            assert rates[test[:, -1] < 1e-3 * test[:, 0]].max() == pytest.approx(limit, rel=3e-3)
 
 
 def test_first_failure_over_widths():

@@ -31,7 +31,7 @@ def test_long_times_claim_no_less_than_their_error(name):
     exact = solve(network, task, time / 400, 400).data.isel(time=slice(0, None, 40))
     found = solve_long(network, task, time / 400, 400, records=10, tolerance=1e-4).data
     for loss in ("test_loss", "train_loss"):
-        true, claimed = float(abs(found[loss] - exact[loss].values).max()), float(found[f"{loss}_error"].max())
+        true, claimed = float(abs(found[loss] - exact[loss].values).max()), float(found[f"{loss}_bound"].max())
         assert 1e-12 < true < claimed < 1e-4 * float(exact[loss].max())
     total = found.bias + found.width_variance + found.data_variance + found.noise
     np.testing.assert_allclose(total, found.test_loss, rtol=1e-11)
@@ -40,12 +40,12 @@ def test_long_times_claim_no_less_than_their_error(name):
 def test_gradient_flow_claims_no_less_than_its_error():
     found = gradient_flow(LinearNetwork(1, INF, 2.0), LinearTask(), 2.0, records=10, tolerance=1e-5).data
     error = float(abs(found.test_loss - two_layer_flow(2.0, np.linspace(0, 2, 11))).max())
-    assert 1e-12 < error < float(found.test_loss_error.max()) < 1e-5
+    assert 1e-12 < error < float(found.test_loss_bound.max()) < 1e-5
 
 
 def test_few_steps_are_taken_at_once():
     found = solve_long(LinearNetwork(1, 1.0), NOISY, 0.02, 80, records=10)
-    assert "test_loss_error" not in found.data
+    assert "test_loss_bound" not in found.data
     np.testing.assert_array_equal(found.test_loss, solve(LinearNetwork(1, 1.0), NOISY, 0.02, 80).test_loss[::8])
 
 
@@ -53,7 +53,7 @@ def test_infinite_depth_adds_its_own_error():
     network = LinearNetwork(INF, 1.0, branch=1.0, depth_scaled=True)
     found = solve_long(network, NOISY, 1e-3, 300, records=2, tolerance=1e-2).data
     alone = solve(network, NOISY, 0.3 / 8, 8).data
-    assert float(found.test_loss_error.max()) > 0.3 * float(alone.test_loss_error.max())
+    assert float(found.test_loss_bound.max()) > 0.3 * float(alone.test_loss_bound.max())
 
 
 def test_a_spoiled_coarse_value_is_left_out():
@@ -102,7 +102,7 @@ def test_many_small_steps():
     found = solve_long(network, task, 0.15 / 24, 240, records=20, tolerance=1e-5)
     error = np.abs(found.test_loss - exact)
     assert error.max() < 1e-5 * exact.max()
-    assert error.max() < found.data.test_loss_error.values.max() < 30 * error.max()
+    assert error.max() < found.data.test_loss_bound.values.max() < 30 * error.max()
     np.testing.assert_allclose(found.data.step, np.arange(21) * 12.0, rtol=1e-12)
     few = solve_long(network, task, 0.05, 30, records=10)
     np.testing.assert_allclose(few.test_loss, solve(network, task, 0.05, 30).test_loss[::3], rtol=1e-13)

@@ -212,6 +212,8 @@ def test_mean_and_standard_error(hebb):
     np.testing.assert_allclose(hebb.mean("outputs"), outputs.sum(axis=0) / 3, rtol=1e-14, atol=1e-18)
     spread = np.sqrt(((outputs - outputs.mean(axis=0)) ** 2).sum(axis=0) / 2)
     np.testing.assert_allclose(hebb.standard_error("outputs"), spread / np.sqrt(3), rtol=1e-12)
+    alike = hebb.mean("outputs").copy(data=hebb.standard_error("outputs").values)
+    assert hebb.standard_error("outputs").identical(alike.assign_attrs(hebb.standard_error("outputs").attrs))
     assert np.all(hebb.standard_error("targets") == 0)
     np.testing.assert_array_equal(hebb.mean("targets")[:, 0], Y)
     alone = wf.Trajectory(hebb.data.isel(seed=[1]), hebb.problem, hebb.theory)

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from ..base import check
+from ..base.arrays import Floats
 from ..base.describe import put
+from ..base.errors import InvalidInput
+from ..base.precision import double_precision
+from .limits import NEAR, one_sided
 
 Elementwise = Callable[[Any], Array]
 """An elementwise function of an array."""
@@ -32,7 +37,7 @@ class Activation:
     """An elementwise function sigma(z) and what is known about it.
 
     Derivatives are the pointwise ones: at a kink they take one side's value and leave out delta functions.
-    Those are in `jumps`: the full second derivative is `derivative(2)(z) + sum(jump * delta(z - location))`.
+    Those are in `slope_jumps`: the full second derivative is `derivative(2)(z) + sum(jump * delta(z - location))`.
     The perceptron's first derivative is itself a delta function, `delta(z)`; its `derivative(1)` is zero.
 
     Closed moments are None where there is no closed form; `widefield.gaussian` then integrates. They take
@@ -55,7 +60,7 @@ class Activation:
     """Points where the function or a derivative is not smooth."""
 
     jumps: tuple[tuple[float, float], ...] = ()
-    """(location, jump of sigma' there)."""
+    """(location, jump of sigma' there), of kinks; where none is stated it is measured."""
 
     homogeneity: int | None = None
     """q if sigma(lam z) = lam^q sigma(z) for every lam > 0."""
@@ -91,6 +96,32 @@ class Activation:
     def derivative(self, order: int) -> Elementwise:
         """Return the pointwise derivative of this order (0: the function), elementwise."""
         return _derivative(self, check.integer("order", order))
+
+    @cached_property
+    def slope_jumps(self) -> tuple[tuple[float, float], ...]:
+        """(location, jump of sigma' there) of every kink at which it jumps: as stated, or from limits on both sides."""
+        stated = dict(self.jumps)
+        others = [kink for kink in self.kinks if kink not in stated]
+        found = {**stated, **dict(zip(others, self._measured(others), strict=True))}
+        return tuple((place, jump) for place, jump in sorted(found.items()) if jump)
+
+    def _measured(self, kinks: list[float]) -> list[float]:
+        """By how much sigma' jumps at kinks; what is a rounding error beside the slopes is no jump."""
+
+        def slope(z: Floats) -> Floats:
+            with double_precision():
+                return np.asarray(_uncompiled(self, 1)(jnp.asarray(z)))
+
+        sides, again = (np.array(one_sided(slope, kinks, near)).reshape(-1, 2) for near in (NEAR, 100 * NEAR))
+        size = np.abs(sides).max(axis=1, keepdims=True, initial=1.0)
+        for kink, unsure in zip(kinks, ~(np.abs(sides - again) <= 1e-4 * size).all(axis=1), strict=True):
+            if unsure:
+                raise InvalidInput(
+                    f"the slope of the activation {self.name!r} has no limit at its kink z = {kink:g}: if it has one, "
+                    f"state the jump there, jumps=(({kink:g}, ...),)"
+                )
+        jumps = sides[:, 1] - sides[:, 0]
+        return [float(jump) for jump in np.where(np.abs(jumps) > 1e-9 * size[:, 0], jumps, 0.0)]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Activation):

@@ -71,6 +71,9 @@ def register(
     if base in _FAMILIES or (known is not None and known.function is not function and not overwrite):
         raise InvalidInput(f"the activation {base!r} exists already; choose another name or pass overwrite=True")
     _check_elementwise(base, function)
+    stray = [place for place, _ in jumps if place not in kinks]
+    if stray:
+        raise InvalidInput(f"jumps: there is one at z = {stray[0]:g}, which is not among kinks = {tuple(kinks)}")
     activation = Activation(
         base,
         function,

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..base.errors import InvalidInput
 from ..problem.problem import Problem
+from ..problem.question import Question
 from ..problem.scope import Reason
 from ..theories import Theory
 
 
-def applicable(problem: Problem) -> dict[str, list[Reason]]:
+def applicable(problem: Question) -> dict[str, list[Reason]]:
     """Everything that is in the way of each theory, with its usual settings; an empty list: it answers the problem.
+
+    Theories are those of the problem's family: of a `proportional.LinearProblem`, those of the proportional limit.
 
     >>> from widefield import MLP, Problem, data
     >>> found = applicable(Problem(MLP(2, "tanh"), data.sphere(samples=3, dimension=4)))
@@ -18,6 +23,8 @@ def applicable(problem: Problem) -> dict[str, list[Reason]]:
     >>> print(found["two-layer"][0])
     network.hidden_layers = 2: it is for exactly 1
     """
-    if not isinstance(problem, Problem):
-        raise InvalidInput(f"problem = {problem!r} must be a Problem")
-    return Theory.reasons_by_kind(problem)
+    if not isinstance(problem, Question):
+        raise InvalidInput(f"problem = {problem!r} must be a Problem or a proportional.LinearProblem")
+    family: Any = Theory if isinstance(problem, Problem) else type(problem.default_theory())
+    found: dict[str, list[Reason]] = family.reasons_by_kind(problem)
+    return found

@@ -88,8 +88,8 @@ def solve(
     theory = _answering(problem, theory)
     if not (progress is None or isinstance(progress, bool) or callable(progress)):
         raise InvalidInput(f"progress = {progress!r} must be True, False, None or a function")
-    if isinstance(problem, Problem):  # other questions do not exist with anything that their theories do not know
-        theory.check(problem)
+    question: Any = problem
+    theory.check(question)
     path = None if checkpoint is None else Path(checkpoint)
     if path is not None:
         files.check_writable(path)
@@ -102,7 +102,6 @@ def solve(
     ):
         session.report = progress if callable(progress) else bar
         session.note = says(False if callable(progress) else shown)
-        question: Any = problem
         result: Result = theory.predict(question, session)
     result = _with_costs(result, spent)
     if path is not None and result.status != "interrupted":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import xarray as xr
 from . import storage
 from .errors import FileProblem, InvalidInput, UnknownName
 from .renamed import in_new_words, warn
+from .statistics import mean_and_error
 
 if TYPE_CHECKING:
     from .drawing import Figure
@@ -30,11 +30,11 @@ _MARKS = ("schema",)
 class Result:
     """An answer. All are saved, loaded, shown and drawn alike.
 
-    `data` is an xarray dataset; `<name>_error` is the error of the variable `<name>`, where it is known. A subclass
-    gives its mark in files, and for each of its other fields the class that reads the description (a list of one class
-    if the field is a tuple of descriptions): `class Dynamics(Result, kind="...", asked={"network": LinearNetwork})`.
-    `figure` names the function that draws it, "module:function", because modules of figures know results and not the
-    other way round.
+    `data` is an xarray dataset; `<name>_error` is the standard error of the variable `<name>`, where it is known, and
+    `<name>_bound` how far it may be off for other reasons. A subclass gives its mark in files, and for each of its
+    other fields the class that reads the description (a list of one class if the field is a tuple of descriptions):
+    `class Dynamics(Result, kind="...", asked={"network": LinearNetwork})`. `figure` names the function that draws it,
+    "module:function", because modules of figures know results and not the other way round.
     """
 
     kind: ClassVar[str] = ""
@@ -122,10 +122,8 @@ class Result:
             return self.data[f"{name}_error"]
         if "seed" not in value.dims:
             return value * 0.0
-        if value.sizes["seed"] == 1:
-            return value.isel(seed=0, drop=True) * np.nan
-        spread: xr.DataArray = value.std("seed", ddof=1)
-        return spread / math.sqrt(value.sizes["seed"])
+        _, error = mean_and_error(value.values, axis=value.get_axis_num("seed"))
+        return value.isel(seed=0, drop=True).copy(data=error)
 
     def table(self) -> Any:
         """The numbers that matter most, for a terminal."""
@@ -157,11 +155,16 @@ class Result:
                 asked[name] = _understood(family, texts[name])
             except (InvalidInput, tomllib.TOMLDecodeError) as error:
                 raise FileProblem(f"{path} describes a {name} that cannot be understood: {error}") from error
-        found = cls(_in_new_words(data, cls.old_words), **asked)
+        found = cls(_in_new_words(data, cls.words_of(data)), **asked)
         lacking = found.lacks()
         if lacking:
             raise FileProblem(f"{path} is damaged: {lacking}")
         return found
+
+    @classmethod
+    def words_of(cls, data: xr.Dataset) -> Mapping[str, str]:
+        """Those of `old_words` that this file may hold in their old sense."""
+        return cls.old_words
 
     def lacks(self) -> str:
         """What is wrong with `data`, in words, if it was not made by this package; empty if nothing is."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import Overwrite, ProblemFile, Quiet
+from .options import Overwrite, ProblemFile, Quiet, Seeds
 from .terminal import check_new, console, notes, save_figure, say
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def compare(
         str, typer.Option(help="Kinds of theories, separated by commas; an unknown one lists all.")
     ] = "infinite-width,lazy,perturbative,gradient-independence",
     width: Annotated[int, typer.Option(help="Neurons in a hidden layer of the networks.")] = 1000,
-    seeds: Annotated[int, typer.Option(help="Number of networks.")] = 8,
+    seeds: Seeds[int] = 8,
     plot: Annotated[Path, typer.Option(help="Where the figure goes (png, pdf, svg).")] = Path("compare.png"),
     overwrite: Overwrite = False,
     quiet: Quiet = False,

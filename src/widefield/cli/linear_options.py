@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import Output, Overwrite, Plot, Quiet
+from .options import Output, Overwrite, Plot, Quiet, Seeds
 from .terminal import check_figure, check_new, fail, say
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class LinearOptions:
         str | None, typer.Option(help="capacity,source,modes of the inputs; sizes are then N, P and B, not over D.")
     ] = None
     simulate: Annotated[int | None, typer.Option(help="Train networks of this input dimension D as well.")] = None
-    seeds: Annotated[int, typer.Option(help="How many of them.")] = 16
+    seeds: Seeds[int] = 16
     seed: Annotated[int, typer.Option(help="Of the networks.")] = 0
     output: Output = None
     plot: Plot = None

@@ -13,10 +13,13 @@ from typer.core import TyperCommand
 
 from .terminal import errors, fail
 
+Count = TypeVar("Count", int, int | None)
+
 ProblemFile = Annotated[Path, typer.Argument(help="A problem in TOML; `widefield new` writes one to begin with.")]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="Save to this file (NetCDF).")]
 Plot = Annotated[Path | None, typer.Option(help="Draw a figure into this file (png, pdf, svg).")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")]
+Seeds = Annotated[Count, typer.Option(help="Number of independent networks.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
 
 _LINEAR = {"--layers": "--hidden-layers", "--batch": "--batch-size", "--networks": "--seeds"}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..base import tables
-from .options import Overwrite, Plot, ProblemFile, Quiet
+from .options import Overwrite, Plot, ProblemFile, Quiet, Seeds
 from .terminal import check_new, console, errors, fail, last, print_result, save_figure
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def solve(
     output: OutputFile,
     width: Annotated[str | None, typer.Option(help="Neurons in a hidden layer, or inf, which is the default.")] = None,
     theory: Annotated[str | None, typer.Option(help="Another theory, by its kind: lazy, perturbative, ...")] = None,
-    seeds: Annotated[int | None, typer.Option(help="Number of independent networks; 1 if not given.")] = None,
+    seeds: Seeds[int | None] = None,
     seed: Annotated[int, typer.Option(help="Seed of the first network or replica.")] = 0,
     dtype: Annotated[str, typer.Option(help="float64 or float32, of networks.")] = "float64",
     particles: Annotated[int | None, typer.Option(help="Neurons that represent a layer at width inf.")] = None,
@@ -33,7 +33,10 @@ def solve(
     overwrite: Overwrite = False,
     quiet: Quiet = False,
 ) -> None:
-    """Solve a problem at a width, finite or inf, or by another theory. Ctrl-C saves; --resume goes on."""
+    """Solve a problem at a width, finite (one network, or --seeds) or inf, or by another theory.
+
+    Ctrl-C saves; --resume goes on.
+    """
     from ..asking import comparison
     from ..asking.loading import read_problem
     from ..asking.solving import SMALLER

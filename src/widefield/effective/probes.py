@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 import jax
 import numpy as np
 
-from ..activations import Activation
+from ..activations import Activation, limits
 from ..base.arrays import Floats
 from ..base.errors import InvalidInput
 from ..gaussian.nested import evaluate
-
-_NEAR = 1e-8
-"""Distance from a point, relative to max(1, |point|), at which one-sided values are taken."""
 
 _ORDINARY = np.linspace(-8.0, 8.0, 65)
 """Arguments at which an activation has to be a number; farther out it may overflow."""
@@ -35,7 +32,7 @@ class Kink:
     def jump(self) -> float:
         """By how much s itself jumps, zero if that is within the error of the limits."""
         low, high = self.value
-        steepness = _NEAR * max(1.0, abs(self.location)) * max(abs(slope) for slope in self.slope)
+        steepness = limits.NEAR * max(1.0, abs(self.location)) * max(abs(slope) for slope in self.slope)
         size = max(abs(low), abs(high))
         return high - low if abs(high - low) > max(1e-6 * size, 10 * steepness) else 0.0
 
@@ -54,16 +51,13 @@ def kinks(activation: Activation) -> tuple[Kink, ...]:
 
 
 def one_sided(activation: Activation, order: int, points: tuple[float, ...]) -> list[tuple[float, float]]:
-    """The limits of a derivative at points from the left and from the right, extrapolated linearly: 2 f(d) - f(2 d).
+    """The limits of a derivative at points from the left and from the right.
 
     >>> from widefield.activations import get
     >>> one_sided(get("relu"), 1, (0.0,))
     [(0.0, 1.0)]
     """
-    steps = _NEAR * np.maximum(1.0, np.abs(points)) * np.array([-1.0, 1.0, -2.0, 2.0])[:, None]
-    near = _values(activation, order, np.asarray(points, dtype=np.float64) + steps)
-    left, right = 2 * near[:2] - near[2:]
-    return list(zip(left.tolist(), right.tolist(), strict=True))
+    return limits.one_sided(partial(_values, activation, order), points)
 
 
 def _values(activation: Activation, order: int, z: Floats) -> Floats:

@@ -28,7 +28,7 @@ def single_flow(
     bias_correction: float = 0.0,
     weight_correction: float = 0.0,
 ) -> xr.Dataset:
-    """Return K, V and G1 of the layers 1, ..., `depth`, for the first-layer kernels K^(1) = `kernel`.
+    """K, V and G1 over (layer, sample): layers 1, ..., `depth`, samples whose first-layer kernels are `kernel` = K^(1).
 
     PDLT eqs. (5.108)-(5.110) and (5.140), starting from V = G1 = 0,
 
@@ -72,7 +72,7 @@ def _dataset(
         values |= {"variance": vertex / before, "mean": kernel + correction / before}
         values["relative_variance"] = values["variance"] / np.where(kernel > 0, kernel, np.nan) ** 2
     return xr.Dataset(
-        {name: (("layer", "input"), value) for name, value in values.items()},
+        {name: (("layer", "sample"), value) for name, value in values.items()},
         coords={"layer": np.arange(1, len(kernel) + 1)},
         attrs={"activation": activation.name},
     )
@@ -139,7 +139,7 @@ def scale_invariant_moments(
     second = np.append(1.0, np.cumprod(1 + constants.nu / n))[:, None]
     third = np.append(1.0, np.cumprod(1 + 3 * constants.nu / n + constants.third / n**2))[:, None]
     log_variance = np.append(0.0, np.cumsum(constants.nu / n))
-    pair = ("layer", "input")
+    pair = ("layer", "sample")
     return xr.Dataset(
         {
             "mean": (pair, K),

@@ -70,7 +70,7 @@ def third_cumulant_flow(
         mixed = 3 * chi[i] * C_W[i] ** 2 * spread_slope[i] * V[i]
         carried = chi[i] ** 3 * third[i] + 3 * chi[i] ** 2 * curvature[i] * V[i] ** 2
         third[i + 1] = C_W[i] ** 3 * T[i] + grown[i] * mixed + grown[i] ** 2 * carried
-    flow["third"] = (("layer", "input"), third)
+    flow["third"] = (("layer", "sample"), third)
     if n is not None:
         flow["third_cumulant"] = flow["third"] / np.append(np.inf, n)[:, None] ** 2
         flow["skewness"] = flow["third_cumulant"] / flow["variance"].where(flow["variance"] > 0) ** 1.5

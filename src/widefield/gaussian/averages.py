@@ -10,7 +10,7 @@ import numpy as np
 from ..base import check
 from ..base.arrays import Floats
 from ..base.errors import InvalidInput
-from .nested import Function, Integrand, Nested, evaluate, flatten, require
+from .nested import Function, Nested, evaluate, flatten, require
 from .roots import pair_factor
 
 TOLERANCE = 1e-12
@@ -74,7 +74,7 @@ def average_derivative(
 
 
 def average_pair(
-    F: Function,
+    F: Function | tuple[Function, Function],
     k11: Any,
     k12: Any,
     k22: Any,
@@ -84,53 +84,28 @@ def average_pair(
 ) -> Floats:
     """Return <F(z1, z2)>_K for the covariance [[k11, k12], [k12, k22]], elementwise in its entries.
 
-    `kinks` are the values of z1 or z2 at which F is not smooth. Correlations +-1 and
-    zero variances are allowed. In z2, F may grow like a power of about 16 before the cut at 10 standard
-    deviations shows.
+    Two functions (f, g) stand for f(z1) g(z2), with fewer evaluations of f. `kinks` are the values of z1 or z2 at which
+    F is not smooth. Correlations +-1 and zero variances are allowed. In z2, F may grow like a power of about 16 before
+    the cut at 10 standard deviations shows.
     """
 
     def integrand(level: int, z: list[Floats]) -> Floats | None:
+        if isinstance(F, tuple):
+            return evaluate(F[level], z[level])
         return None if level == 0 else evaluate(F, z[0], z[1])
 
-    return _pair(integrand, k11, k12, k22, (tuple(kinks), tuple(kinks)), tolerance)
-
-
-def average_product(
-    f: Function,
-    g: Function,
-    k11: Any,
-    k12: Any,
-    k22: Any,
-    *,
-    kinks: Sequence[float] = (0.0,),
-    tolerance: float = TOLERANCE,
-) -> Floats:
-    """Return <f(z1) g(z2)>_K, like `average_pair` but with fewer evaluations of f."""
-    return _pair(
-        lambda level, z: evaluate((f, g)[level], z[level]),
-        k11,
-        k12,
-        k22,
-        (tuple(kinks), tuple(kinks)),
-        tolerance,
-    )
-
-
-def _pair(
-    integrand: Integrand,
-    k11: Any,
-    k12: Any,
-    k22: Any,
-    kinks: tuple[tuple[float, ...], ...],
-    tolerance: float,
-) -> Floats:
     shape, entries = flatten(check.array("k11", k11), check.array("k12", k12), check.array("k22", k22))
     check_pair(*entries)
     zero = np.zeros((len(entries[0]), 2))
-    problem = Nested(pair_factor(*entries), zero, kinks, integrand, zero)
+    problem = Nested(pair_factor(*entries), zero, (tuple(kinks), tuple(kinks)), integrand, zero)
     value, error, size = problem.average(tolerance=tolerance, levels=9)
     require(error, size, tolerance, "average over two variables")
     return value.reshape(shape)
+
+
+def average_product(f: Function, g: Function, k11: Any, k12: Any, k22: Any, **settings: Any) -> Floats:
+    """Return <f(z1) g(z2)>_K; `settings` are those of `average_pair`."""
+    return average_pair((f, g), k11, k12, k22, **settings)
 
 
 def check_pair(k11: Floats, k12: Floats, k22: Floats) -> None:

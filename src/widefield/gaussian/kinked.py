@@ -26,8 +26,8 @@ Entries = tuple[Floats, Floats, Floats]
 class KinkedAverages:
     """<z_1^n s^(i)_1 s^(j)_2> of an activation with kinks at some pairs of samples, each worked out once.
 
-    s'' has the delta functions of `Activation.jumps`; Stein's identity <z_1 F> = K_11 <d_1 F> + K_12 <d_2 F> takes
-    further derivatives off. For i or j above 1 no pair may be parallel.
+    s'' has the delta functions of `Activation.slope_jumps`; Stein's identity <z_1 F> = K_11 <d_1 F> + K_12 <d_2 F>
+    takes further derivatives off. For i or j above 1 no pair may be parallel.
     """
 
     activation: Activation
@@ -64,7 +64,7 @@ class KinkedAverages:
 
 def _integral(activation: Activation, i: int, j: int, n: int, entries: Entries) -> Floats:
     """<z_1^n s^(i)_1 s^(j)_2>, i and j at most 2, with the delta functions of s''."""
-    (k11, k12, k22), jumps = entries, activation.jumps
+    (k11, k12, k22), jumps = entries, activation.slope_jumps
     f, g = times(activation.derivative(i), n), activation.derivative(j)
     straight = activation.homogeneity == 1  # on both sides of the kink: s'' is a delta function and nothing else
     value = np.zeros_like(k11)

@@ -50,12 +50,16 @@ class Theory(Described, family="theory"):
             except InvalidInput as error:
                 found[kind] = [Reason("theory", kind, str(error))]
             else:
-                found[kind] = theory.scope.reasons(problem)
+                found[kind] = theory.reasons(problem)
         return found
+
+    def reasons(self, problem: Problem) -> list[Reason]:
+        """Everything in a problem that the theory, with its settings, does not answer."""
+        return self.scope.reasons(problem)
 
     def check(self, problem: Problem) -> None:
         """Raise `NotInScope` if the problem has anything that the theory does not answer."""
-        reasons = self.scope.reasons(problem)
+        reasons = self.reasons(problem)
         if reasons:
             others = [kind for kind, against in self.reasons_by_kind(problem).items() if not against]
             raise NotInScope(self.kind, reasons, others)

@@ -20,11 +20,9 @@ from ..base.session import Report, progress_bar
 from ..problem.schedules import Schedule, elapsed, rates_of
 from .equations import Equations, equations
 from .extrapolation import heun_limit
-from .result import Dynamics, dataset
+from .result import NAMES, Dynamics, dataset, with_bounds
 from .setting import LinearNetwork, LinearTask
 from .sweep import Curves, sweep
-
-NAMES = ("train_loss", "bias", "width_variance", "data_variance", "test_loss")
 
 _NOTICED = 1e-9
 """Rounding errors above this fraction of the first loss are worth a warning."""
@@ -69,9 +67,9 @@ def solve(
         found = _solved([network], [task], rates[None], check.integer("layer_steps", layer_steps, least=2), report)
     time = elapsed(rates)
     values = {name: part[0] for name, part in found.values.items()}
-    errors = {name: part[0] for name, part in found.errors.items()}
-    step = int(found.diverged[0])
-    data = dataset(time, np.arange(len(time)), values, errors, task, -1 if step == len(time) else step)
+    bounds = {name: part[0] for name, part in found.bounds.items()}
+    step, named = int(found.diverged[0]), with_bounds(values, bounds)
+    data = dataset(time, np.arange(len(time)), named, task, -1 if step == len(time) else step)
     if check.flag("keep", keep):
         data = data.assign(_two_time(found.curves, len(time)))
     answer = Dynamics(data, network, task)
@@ -118,10 +116,10 @@ def solve_many(
 
 @dataclass(frozen=True, eq=False)
 class _Solved:
-    """Every loss of many problems, (problems, times), an estimate of errors where there is one, and the last pass."""
+    """Every loss of many problems, (problems, times), bounds on errors where there are some, and the last pass."""
 
     values: dict[str, Floats]
-    errors: dict[str, Floats]
+    bounds: dict[str, Floats]
     diverged: NDArray[np.int64]
     curves: Curves
 
@@ -148,8 +146,8 @@ def _solved(
     if len(found) == 1:
         return _Solved(found[0], {}, last.diverged, last)
     limits = {name: heun_limit([losses[name] for losses in found]) for name in NAMES}
-    values, errors = ({name: pair[k] for name, pair in limits.items()} for k in (0, 1))
-    return _Solved(values, errors, last.diverged, last)
+    values, bounds = ({name: pair[k] for name, pair in limits.items()} for k in (0, 1))
+    return _Solved(values, bounds, last.diverged, last)
 
 
 def _losses(curves: Curves) -> dict[str, Floats]:

@@ -16,9 +16,9 @@ from ..base.arrays import Floats
 from ..base.errors import Diverged, InvalidInput, NotAccurate
 from ..base.renamed import renamed
 from ..base.session import Report, progress_bar
-from .dynamics import NAMES, solve
+from .dynamics import solve
 from .extrapolation import best_polynomial
-from .result import Dynamics, dataset
+from .result import NAMES, Dynamics, dataset, with_bounds
 from .setting import LinearNetwork, LinearTask
 
 _REFINEMENTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
@@ -46,7 +46,7 @@ def solve_long(
     """Losses of many steps at `records` + 1 equally spaced times, extrapolated from fewer and larger steps.
 
     Solutions with records x 1, 2, 3, 4, 6, .. steps are extrapolated to the learning rate until the estimated error is
-    less than `tolerance` times the largest loss; it is returned as `<name>_error`. Rates at which coarse solutions
+    less than `tolerance` times the largest loss; it is returned as `<name>_bound`. Rates at which coarse solutions
     diverge are left out. All steps are taken if they are few, or if the next coarse solution has two thirds of them.
 
     Args:
@@ -106,28 +106,28 @@ def _extrapolated(
             coarse.append(found)
             if len(coarse) < 3:
                 continue
-            values, errors = _limit(coarse, eta)
-            if float((errors[_COMPARED] / np.abs(values[_COMPARED]).max(axis=1, keepdims=True)).max()) < accuracy:
-                return _answer(network, task, time, eta, values, errors + coarse[-1].errors)
+            values, bounds = _limit(coarse, eta)
+            if float((bounds[_COMPARED] / np.abs(values[_COMPARED]).max(axis=1, keepdims=True)).max()) < accuracy:
+                return _answer(network, task, time, eta, values, bounds + coarse[-1].bounds)
     if len(coarse) < 2:
         raise InvalidInput(
             f"time = {time:g}: even {_MOST} steps diverge (learning_rate = {time / _MOST:.3g}); the problem is too "
             "stiff, use a shorter time"
         )
-    values, errors = _limit(coarse, eta)
-    doubt = f"losses at small steps are known to {float(errors[_COMPARED[0]].max()):.1e} only"
+    values, bounds = _limit(coarse, eta)
+    doubt = f"losses at small steps are known to {float(bounds[_COMPARED[0]].max()):.1e} only"
     warnings.warn(f"{doubt} (tolerance = {accuracy:g})", NotAccurate, stacklevel=4)
-    answer = _answer(network, task, time, eta, values, errors + coarse[-1].errors)
+    answer = _answer(network, task, time, eta, values, bounds + coarse[-1].bounds)
     return Dynamics(answer.data.assign_attrs(reached=0, message=doubt), network, task)
 
 
 @dataclass(frozen=True, eq=False)
 class _Coarse:
-    """Losses (names, times) of one solution with few steps, and their errors at infinite depth, otherwise 0."""
+    """Losses (names, times) of one solution with few steps, and bounds on errors at infinite depth, otherwise 0."""
 
     rate: float
     losses: Floats
-    errors: Floats
+    bounds: Floats
 
 
 def _coarse(
@@ -141,10 +141,10 @@ def _coarse(
     except (Diverged, NotAccurate):
         return None
     losses = np.stack([data[name].values[::every] for name in NAMES])
-    errors = np.zeros_like(losses)
-    if f"{NAMES[0]}_error" in data:
-        errors = np.stack([data[f"{name}_error"].values[::every] for name in NAMES])
-    return _Coarse(time / steps, losses, errors)
+    bounds = np.zeros_like(losses)
+    if f"{NAMES[0]}_bound" in data:
+        bounds = np.stack([data[f"{name}_bound"].values[::every] for name in NAMES])
+    return _Coarse(time / steps, losses, bounds)
 
 
 def _limit(coarse: list[_Coarse], eta: float) -> tuple[Floats, Floats]:
@@ -155,12 +155,12 @@ def _limit(coarse: list[_Coarse], eta: float) -> tuple[Floats, Floats]:
 
 
 def _answer(
-    network: LinearNetwork, task: LinearTask, time: float, eta: float, values: Floats, errors: Floats
+    network: LinearNetwork, task: LinearTask, time: float, eta: float, values: Floats, bounds: Floats
 ) -> Dynamics:
     times = np.linspace(0.0, time, values.shape[1])
     step = times / eta if eta else np.full(len(times), np.inf)
-    losses, unsure = (dict(zip(NAMES, part, strict=True)) for part in (values, errors))
-    return Dynamics(dataset(times, step, losses, unsure, task, -1), network, task)
+    losses, unsure = (dict(zip(NAMES, part, strict=True)) for part in (values, bounds))
+    return Dynamics(dataset(times, step, with_bounds(losses, unsure), task, -1), network, task)
 
 
 def _exact(

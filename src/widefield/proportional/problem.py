@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
 
 from ..base import check
 from ..base.describe import Described, put
@@ -12,6 +15,7 @@ from ..base.errors import Diverged, Interrupted, InvalidInput
 from ..problem.gradient_flow import GradientFlow
 from ..problem.optimisers import SGD, Optimiser
 from ..problem.question import Question
+from ..problem.scope import Reason
 from ..problem.theory import Theory
 from .dynamics import solve
 from .long_times import gradient_flow, solve_long
@@ -72,6 +76,10 @@ class LinearProblem(Question):
 class LinearTheory(Theory, family="proportional theory"):
     """Base of those who answer a `LinearProblem`, with `Dynamics`."""
 
+    def reasons(self, problem: LinearProblem) -> list[Reason]:  # type: ignore[override]  # other problems
+        """Everything in a problem that is not answered; a problem that exists has nothing that no theory knows."""
+        return []
+
     def predict(self, problem: LinearProblem, session: Session) -> Dynamics:  # type: ignore[override]  # other problems
         """Answer the problem."""
         raise NotImplementedError(f"{type(self).__name__} must define predict(problem, session)")
@@ -109,6 +117,23 @@ class ProportionalLimit(LinearTheory, kind="proportional-limit"):
         """A few words for legends and tables."""
         return "proportional limit"
 
+    def reasons(self, problem: LinearProblem) -> list[Reason]:  # type: ignore[override]
+        """What cannot be extrapolated."""
+        optimiser, flows = problem.optimiser, isinstance(problem.optimiser, GradientFlow)
+        if self.tolerance is None and not flows:
+            return []
+        found = []
+        if self.keep:
+            why = "two-time functions are not extrapolated, and keep asks for them; use SGD and no tolerance"
+            found.append(Reason("optimiser", optimiser, why))
+        if flows and problem.task.online:
+            why = "the limit of small steps with fresh samples is that of the population; leave it out"
+            found.append(Reason("task.batch_size", problem.task.batch_size, why))
+        if not flows and np.ptp(optimiser.rates()) > 0:
+            why = f"only steps of one learning rate can be extrapolated to tolerance = {self.tolerance:g}"
+            found.append(Reason("optimiser", optimiser, why))
+        return found
+
     def predict(self, problem: LinearProblem, session: Session) -> Dynamics:  # type: ignore[override]
         """By the function that the optimiser asks for; a loss that explodes is in the status."""
         network, task, optimiser = problem.network, problem.task, problem.optimiser
@@ -123,8 +148,6 @@ class ProportionalLimit(LinearTheory, kind="proportional-limit"):
                 throw=False,
                 progress=session.report,
             )
-        if self.keep:
-            raise InvalidInput("keep = True: two-time functions are not extrapolated; use SGD and no tolerance")
         if isinstance(optimiser, GradientFlow):
             small = 1e-6 if self.tolerance is None else self.tolerance
             return gradient_flow(
@@ -135,8 +158,6 @@ class ProportionalLimit(LinearTheory, kind="proportional-limit"):
     def _long(self, problem: LinearProblem, session: Session) -> Dynamics:
         rates, tolerance = problem.optimiser.rates(), self.tolerance
         assert tolerance is not None
-        if rates.min() < rates.max():
-            raise InvalidInput(f"tolerance = {tolerance:g}: only steps of one learning rate can be extrapolated")
         try:
             return solve_long(
                 problem.network,
@@ -177,10 +198,19 @@ class ProportionalNetworks(LinearTheory, kind="proportional-networks"):
         """A few words for legends and tables."""
         return f"{self.seeds} networks"
 
+    def reasons(self, problem: LinearProblem) -> list[Reason]:  # type: ignore[override]
+        """What no real network is or does."""
+        network, found = problem.network, []
+        for name, value in (("width", network.widths[-1]), ("hidden_layers", network.hidden_layers)):
+            if math.isinf(value):
+                found.append(Reason(f"network.{name}", value, "of real networks it must be finite"))
+        if isinstance(problem.optimiser, GradientFlow):
+            why = "networks take steps; use SGD with a small learning rate"
+            found.append(Reason("optimiser", problem.optimiser, why))
+        return found
+
     def predict(self, problem: LinearProblem, session: Session) -> Dynamics:  # type: ignore[override]
         """Train them; those finished before Ctrl-C are kept."""
-        if isinstance(problem.optimiser, GradientFlow):
-            raise InvalidInput("optimiser = 'gradient-flow': networks take steps; use SGD with a small learning rate")
         rates = problem.optimiser.rates()
         sizes = {"dimension": self.dimension, "seeds": self.seeds, "seed": self.seed}
         try:

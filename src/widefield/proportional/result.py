@@ -15,6 +15,9 @@ from ..base.result import Result
 from . import words
 from .setting import LinearNetwork, LinearTask
 
+NAMES = ("train_loss", "bias", "width_variance", "data_variance", "test_loss")
+"""Losses of the limit."""
+
 _PARTS = {"bias": "bias", "width_variance": "networks", "data_variance": "data", "noise": "noise"}
 
 
@@ -31,7 +34,8 @@ class Dynamics(
         train_loss
 
     bias is the error of the predictor averaged over networks and data sets; the variances are what networks and data
-    sets add. What was extrapolated (infinite depth, long times) has an estimate of its error, `<name>_error`.
+    sets add. What was extrapolated (infinite depth, long times) has a bound on its error, `<name>_bound`;
+    means of real networks have standard errors, `<name>_error`.
 
     With `keep=True` there are two-time functions over (time, time_), of several outputs with the axes output, output_
     too: error_correlation C_v, train_error_correlation C_D, feature_kernel C_h (layers 0 .. L),
@@ -42,6 +46,7 @@ class Dynamics(
     old_words: ClassVar[dict[str, str]] = {
         "feature_correlation": "feature_kernel",
         "gradient_correlation": "gradient_kernel",
+        **{f"{name}_error": f"{name}_bound" for name in NAMES},
     }
 
     network: LinearNetwork
@@ -114,12 +119,15 @@ class Dynamics(
         from ..base.tables import with_error
 
         value = float(np.broadcast_to(self.data[name].values, self.data.sizes["time"])[row])
-        if f"{name}_error" not in self.data:
-            return f"{value:.4g}"
-        error = float(self.data[f"{name}_error"].values[row])
-        if not self.splits:
-            return with_error(value, error)
-        return f"{value:.4g}" if value > error or value == 0 else f"< {max(error, abs(value)):.1g}"
+        if f"{name}_error" in self.data:
+            return with_error(value, float(self.data[f"{name}_error"].values[row]))
+        bound = float(self.data[f"{name}_bound"].values[row]) if f"{name}_bound" in self.data else 0.0
+        return f"{value:.4g}" if value > bound or bound == 0 or value == 0 else f"< {max(bound, abs(value)):.1g}"
+
+    @classmethod
+    def words_of(cls, data: xr.Dataset) -> dict[str, str]:
+        """Errors of real networks, which do not split the loss, are standard errors and were always called so."""
+        return {old: new for old, new in cls.old_words.items() if "bias" in data or not old.endswith("_error")}
 
     def lacks(self) -> str:
         """What is missing in a file."""
@@ -127,16 +135,19 @@ class Dynamics(
         return "" if whole and "diverged" in self.data.attrs else "it lacks losses, times or steps"
 
 
+def with_bounds(values: dict[str, Floats], bounds: dict[str, Floats]) -> dict[str, Floats]:
+    """What was extrapolated, and how far it may be off."""
+    return {**values, **{f"{name}_bound": bound for name, bound in bounds.items()}}
+
+
 def dataset(
     time: Floats,
     step: NDArray[np.int64] | Floats,
-    values: dict[str, Floats],
-    errors: dict[str, Floats],
+    named: dict[str, Floats],
     task: LinearTask,
     diverged: int,
 ) -> xr.Dataset:
     """The losses of one problem with names; `sizes` says in what unit width, samples and batch_size are."""
-    named = {**values, **{f"{name}_error": error for name, error in errors.items()}}
     return xr.Dataset(
         {**{name: ("time", value) for name, value in named.items()}, "noise": ((), task.gram.shape[1] * task.noise**2)},
         coords={"time": time, "step": ("time", step)},

@@ -98,8 +98,7 @@ def _means(network: LinearNetwork, task: LinearTask, rates: Floats, losses: Floa
     data = dataset(
         time,
         np.arange(len(time)),
-        dict(zip(names, mean, strict=True)),
-        dict(zip(names, error, strict=True)),
+        dict(zip((*names, *(f"{name}_error" for name in names)), (*mean, *error), strict=True)),
         task,
         int(blown[0]) if len(blown) else -1,
     )

@@ -29,9 +29,9 @@ def verdict(data: xr.Dataset) -> str:
     """
     if not set(ADVICE) <= set(data.variables):
         return ""
-    test, errors = data["test_loss"].values, data.get("test_loss_error")
-    if errors is not None and test[-1] <= errors[-1]:
-        return f"the test loss at the end is below what extrapolation can tell, {float(errors[-1]):.1g}"
+    test, bounds = data["test_loss"].values, data.get("test_loss_bound")
+    if bounds is not None and test[-1] <= bounds[-1]:
+        return f"the test loss at the end is below what extrapolation can tell, {float(bounds[-1]):.1g}"
     parts = {name: float(data[name][-1]) for name in ADVICE}
     name, noise = max(parts, key=lambda part: parts[part]), float(data["noise"])
     share = parts[name] / max(test[-1] - noise, parts[name], 1e-300)
