@@ -92,7 +92,7 @@ def assert_close(one, other, kernels, products):
             continue
         for layer in (1, 2):
             kind = "pseudo_gradient_kernel" if name.startswith("pseudo") else "gradient_kernel"
-            fields = flat(other, *((kind, layer + 1) if name.endswith("feature_response") else KERNELS[:1] + (layer,)))
+            fields = flat(other, *((kind, layer + 1) if name.endswith("feature_response") else (*KERNELS[:1], layer)))
             ours, theirs = (flat(answer, name, layer) @ fields for answer in (one, other))
             assert distance(ours, theirs) < products, (name, layer)
             found += 1

@@ -75,7 +75,8 @@ class MeanFactors:
     def _causes(self, response: str, layer: int) -> Floats:
         """Factor of the fields that a response multiplies: features of its layer, or gradients of the next."""
         if response.endswith("gradient_response"):
-            return self.values["features_factor"][layer]
+            features: Floats = self.values["features_factor"][layer]
+            return features
         pseudo = "pseudo_" if response.startswith("pseudo_") else ""
         found: Floats = self.values[f"{pseudo}gradients_factor"][layer + 1]
         return found
