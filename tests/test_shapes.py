@@ -32,7 +32,7 @@ from widefield.training.observe import tangent_kernel
 WRONG = {
     "gaussian": lambda: feature_jacobian(get("tanh"), np.eye(2)[:1], Pairs.within(2)),
     "matrices": lambda: inner(jnp.ones((2, 3)), jnp.ones((2, 4))),
-    "matrices, an equinox module": lambda: OuterProducts(jnp.ones((2, 3)), jnp.ones((1, 3)), jnp.ones(())),
+    "matrices, an equinox module": lambda: OuterProducts(*(jnp.ones((2, 3)),) * 3, jnp.ones(())),
     "problem": lambda: SquaredError().value(jnp.ones((2, 1)), jnp.ones((2, 2))),
     "problem, a dataclass": lambda: WeightMemory(np.ones(2), np.eye(3), np.eye(3)),
     "training": lambda: tangent_kernel([jnp.ones((2, 2)), jnp.ones((2, 3))], [jnp.ones((2, 1, 2, 1))], False),

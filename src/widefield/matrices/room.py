@@ -42,9 +42,10 @@ class Room:
     def of(self, name: str, asked: tuple[bool, bool], learned: tuple[bool, bool]) -> MatrixRoom:
         """Of a matrix; `asked` and `learned` say which of the four kinds it has."""
         forward, backward = self.usual
-        kinds = zip((forward, backward, backward, forward), (*asked, *learned), strict=True)
-        a, b, c, d = (size if there else 0 for size, there in kinds)
-        return dict(self.matrices).get(name, (a, b, c, d))
+        stated = dict(self.matrices).get(name, (0, 0, 0, 0))
+        kinds = zip(stated, (forward, backward, backward, forward), (*asked, *learned), strict=True)
+        a, b, c, d = ((known or usual) if there else 0 for known, usual, there in kinds)
+        return a, b, c, d
 
     def having(self, name: str, sizes: MatrixRoom) -> Room:
         """With a matrix of these capacities."""

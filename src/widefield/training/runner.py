@@ -237,9 +237,12 @@ class Runner:
             )
         self.finished = [_part(arrays, f"finished/{i}/") for i in range(meta["finished"])]
         self.records = [_part(arrays, f"records/{i}/") for i in range(meta["records"])]
+        if "room" not in meta:  # of 0.1.0: a part for every record, without an axis of time, the present one included
+            parts = self.records[: int(np.sum(self.course.recorded < meta["position"]))]
+            self.records = [{name: value[:, None] for name, value in part.items()} for part in parts]
         self.position, self.seconds = meta["position"], meta["seconds"]
-        self.room = None if meta["room"] is None else Room.from_table(meta["room"])
-        self.crowding = meta["crowding"]
+        self.room = None if meta.get("room") is None else Room.from_table(meta["room"])
+        self.crowding = meta.get("crowding", 0.0)
         if self.fields is not None:
             self.fields.restore(_part(arrays, "fields/"))
         if "state/0" in arrays:
