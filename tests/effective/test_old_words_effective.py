@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from old_words import assert_takes_old_words
-from widefield.base.errors import InvalidInput
+from old_words import assert_takes_old_word, assert_takes_old_words
 from widefield.effective import (
     aspect_ratio,
     deep_linear,
@@ -74,12 +73,8 @@ FUNCTIONS = {
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions(name):
-    call, (old, new, value) = FUNCTIONS[name]
-    expected = call(**{new: value})
-    with pytest.warns(DeprecationWarning, match=rf"\({old}=...\) is now called {new}=..."):
-        np.testing.assert_array_equal(call(**{old: value}), expected)
-    with pytest.raises(InvalidInput, match="two words"), pytest.warns(DeprecationWarning, match=old):
-        call(**{old: value, new: value})
+    call, words = FUNCTIONS[name]
+    assert_takes_old_word(call, *words)
 
 
 RECORDS = [

@@ -1,8 +1,11 @@
 """Words of the proportional limit that were used before: each works, means the same, and says what to write now."""
 
+import math
+
 import numpy as np
 import pytest
 
+from old_words import assert_takes_old_word
 from problems import assert_same_data
 from widefield.base.errors import InvalidInput
 from widefield.proportional import (
@@ -116,12 +119,8 @@ FUNCTIONS = {
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions(name):
-    call, (old, new, value) = FUNCTIONS[name]
-    expected = call(**{new: value})
-    with pytest.warns(DeprecationWarning, match=rf"\({old}=...\) is now called {new}=..."):
-        np.testing.assert_array_equal(call(**{old: value}), expected)
-    with pytest.raises(InvalidInput, match="two words"), pytest.warns(DeprecationWarning, match=old):
-        call(**{old: value, new: value})
+    call, words = FUNCTIONS[name]
+    assert_takes_old_word(call, *words)
 
 
 SWEEPS = {
@@ -182,7 +181,8 @@ def test_attributes(name):
 
 @pytest.mark.parametrize(("old", "new"), Dynamics.old_words.items())
 def test_variables(old, new):
-    found = solve(NETWORK, TASK, 0.1, 2, keep=True)
+    deep = LinearNetwork(math.inf, 1.0, branch=1.0, depth_scaled=True)  # extrapolated, with bounds
+    found = solve(deep, TASK, 0.1, 2, keep=True, layer_steps=2)
     assert old not in found.data
     with pytest.warns(DeprecationWarning, match=f"'{old}' is now called '{new}'"):
         assert found.variable(old).identical(found.data[new])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import widefield as wf
-from old_words import assert_takes_old_words
+from old_words import assert_takes_old_word, assert_takes_old_words
 from widefield.base.errors import InvalidInput
 from widefield.kernels import kernel_fluctuations, log_evidence, posterior, saddle_point
 from widefield.problem.optimisers import Optimiser
@@ -76,11 +76,7 @@ FUNCTIONS = {
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions(name):
     call, (old, new, value) = FUNCTIONS[name]
-    expected = call(**{new: value})
-    with pytest.warns(DeprecationWarning, match=rf"{name.split(',')[0]}\({old}=...\) is now called {new}=..."):
-        np.testing.assert_array_equal(call(**{old: value}), expected)
-    with pytest.raises(InvalidInput, match="two words"), pytest.warns(DeprecationWarning, match=old):
-        call(**{old: value, new: value})
+    expected = assert_takes_old_word(call, old, new, value)
     if new != "width_ratios":  # which has no default
         assert np.any(call() != expected)
 

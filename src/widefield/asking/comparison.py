@@ -116,20 +116,27 @@ def compare(
 ) -> Comparison:
     """Ask every theory, and train the networks. What cannot answer the problem says why, before any work."""
     networks.check(problem)
-    refusals = refused(problem, theories)
     real = solve(problem, networks, progress=progress)
-    answers = []
-    for theory in theories:
+    return Comparison(real, *answered(problem, theories, progress=progress))
+
+
+def answered(
+    problem: Problem, theories: Iterable[Theory], *, progress: bool | None = None
+) -> tuple[tuple[Trajectory, ...], dict[str, str]]:
+    """The answers of all theories that have one, and why the others have none, by their labels."""
+    asked = list(theories)
+    answers, refusals = [], refused(problem, asked)
+    for theory in asked:
         if theory.label in refusals:
             continue
         try:
             answers.append(solve(problem, theory, progress=progress))
         except InvalidInput as refusal:  # what depends on numbers, like memory, is known only now
             refusals[theory.label] = str(refusal)
-    return Comparison(real, tuple(answers), refusals)
+    return tuple(answers), refusals
 
 
 def refused(problem: Problem, theories: Iterable[Theory]) -> dict[str, str]:
     """Why theories do not answer a problem, by their labels; those that do are left out."""
-    reasons = {theory.label: theory.scope.reasons(problem) for theory in theories}
+    reasons = {theory.label: theory.reasons(problem) for theory in theories}
     return {label: "; ".join(map(str, found)) for label, found in reasons.items() if found}

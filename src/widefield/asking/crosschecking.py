@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import xarray as xr
 
 from ..base import statistics
-from ..base.errors import InvalidInput
 from ..base.renamed import former
 from ..problem.gradient_flow import GradientFlow
 from ..problem.problem import Problem
@@ -22,8 +21,7 @@ from ..theories.lazy import Lazy
 from ..theories.two_layer import TwoLayer
 from ..trajectory import metrics
 from ..trajectory.trajectory import Trajectory
-from .comparison import refused
-from .solving import solve
+from .comparison import answered
 
 if TYPE_CHECKING:
     from ..base.drawing import Figure
@@ -144,14 +142,7 @@ def crosscheck(
         progress: as in `solve`.
     """
     asked = solvers(problem) if theories is None else theories
-    answers, refusals = [], refused(problem, asked)
-    for theory in asked:
-        if theory.label in refusals:
-            continue
-        try:
-            answers.append(solve(problem, theory, progress=progress))
-        except InvalidInput as refusal:  # what depends on numbers, like memory, is known only now
-            refusals[theory.label] = str(refusal)
+    answers, refusals = answered(problem, asked, progress=progress)
     # Under gradient descent the pseudo-gradients are the gradients, and one kernel says it all.
     names = [name for name in QUANTITIES if not (problem.rule.exact and name == "alignment_kernel")]
     differences = [
@@ -160,7 +151,7 @@ def crosscheck(
         for name in names
         if name in first.data and name in second.data
     ]
-    return Crosscheck(tuple(answers), refusals, tuple(differences))
+    return Crosscheck(answers, refusals, tuple(differences))
 
 
 def difference(first: Trajectory, second: Trajectory, name: str) -> Difference:
