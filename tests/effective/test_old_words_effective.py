@@ -80,7 +80,6 @@ def test_functions(name):
 RECORDS = [
     residual.BlockLayer(0.1, 1.5),
     residual.residual_flow("relu", 1.0, 3, 0.5, BLOCK),
-    residual_inputs.residual_inputs_flow("relu", KERNEL, 2, 0.5, BLOCK),
     residual_sampler.sample_residual("relu", 1.0, 2, 0.5, BLOCK, width=4, seeds=20),
     aspect_ratio.optimal_aspect_ratio("tanh", 10, 0.5),
     aspect_ratio.optimal_depth("relu", 20, 10, skip=0.5),
@@ -96,12 +95,15 @@ def test_records(record):
 
 
 FLOW = flow(NETWORK, X, 4)
+INPUTS = residual_inputs.residual_inputs_flow("relu", KERNEL, 2, 0.5, BLOCK)
 CHECK = monte_carlo.check(NETWORK, X, 4, seeds=100, seed=0)
 ATTRIBUTES = {
     "Flow.accuracy": (FLOW, "relative_error"),
     "Flow.covariance_errors": (FLOW, "covariance_error"),
     "Flow.shift_errors": (FLOW, "shift_error"),
     "Flow.layers": (FLOW, "depth"),
+    "InputsFlow.vertex_errors": (INPUTS, "vertex_error"),
+    "InputsFlow.shift_errors": (INPUTS, "shift_error"),
     "Check.draws": (CHECK, "seeds"),
     "Advice.ratio": (advise("relu", 5, 20), "aspect_ratio"),
 }

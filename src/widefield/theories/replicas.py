@@ -76,12 +76,14 @@ class Replicas:
                 program, jnp.asarray(problem.samples.y_test, settings.dtype), problem.record.in_program()
             )
             room = first_room(program, expected_directions(problem, settings.rank_tolerance), settings.particles)
-            self.expected_folded = expected_directions(problem, folding_tolerance(settings.rank_tolerance))
             self.start = ConditionedStart(program, settings, room)
             itemsize = observer.test_targets.dtype.itemsize
             each = itemsize * observer.numbers((settings.particles,) * network.hidden_layers)
             course = Course(optimiser.rates(), optimiser.batches(problem.samples.samples), steps)
-            self.fields = self._keeper(problem) if problem.record.between_times else None
+            self.fields, self.expected_folded = None, (0.0, 0.0)
+            if problem.record.between_times:
+                self.fields = self._keeper(problem)
+                self.expected_folded = expected_directions(problem, folding_tolerance(settings.rank_tolerance))
             self.runner = Runner(observer, self.start, [], course, session, fingerprint, each, self.fields)
             self.runner.remarks["particles"] = settings.particles
 
@@ -107,15 +109,17 @@ class Replicas:
         runner, settings, layers = self.runner, self.settings, len(self.start.room.pools)
         times, group = len(runner.course.recorded), min(replicas, settings.group)
         plain = runner.observer.numbers_without_fields((settings.particles,) * layers)
+        # In the end all replicas are there, and their mean and error.
+        small = (replicas + 2) * times * plain * np.dtype(settings.dtype).itemsize + runner.buffer_bytes(group)
+        if self.fields is None:
+            return small
         forward, backward = self.expected_folded
         families = [
             family
             for features, gradients in runner.observer.field_rows(layers)
             for family in ((features, forward + backward * runner.observer.record.responses), (gradients, backward))
         ]
-        folded = numbers(families, settings.particles, times, group)
-        itemsize = np.dtype(settings.dtype).itemsize
-        return replicas * times * plain * itemsize + folded * 8 + runner.buffer_bytes(group)
+        return small + 8 * numbers(families, settings.particles, times, group)
 
     def upto(self, count: int) -> Outcome:
         """So many of them, with what there was before."""

@@ -66,6 +66,27 @@ class Keeper(Protocol):
         """The reverse of `arrays`."""
 
 
+class Sheet:
+    """Records of a group of seeds in arrays (seed, time, ...) that are made once, so that none is ever copied."""
+
+    def __init__(self) -> None:
+        self.arrays: Arrays = {}
+        self.count = 0
+
+    def write(self, records: Arrays, times: int) -> None:
+        """Add the records of some more moments; there will be so many `times` in all."""
+        for name, value in records.items():
+            if name not in self.arrays:
+                self.arrays[name] = np.empty((len(value), times, *value.shape[2:]), value.dtype)
+            self.arrays[name][:, self.count : self.count + value.shape[1]] = value
+        self.count += next((value.shape[1] for value in records.values()), 0)
+
+    @property
+    def written(self) -> Arrays:
+        """What there is."""
+        return {name: array[:, : self.count] for name, array in self.arrays.items()}
+
+
 @dataclass
 class Outcome:
     """Records of a run, arrays with leading axes (seed, time); and how it ended."""
@@ -95,7 +116,7 @@ class Runner:
     bytes_per_record: int
     fields: Keeper | None = None
     finished: list[Arrays] = field(default_factory=list)
-    records: list[Arrays] = field(default_factory=list)
+    records: Sheet = field(default_factory=lambda: Sheet())
     state: State | None = None
     position: int = 0
     seconds: float = 0.0
@@ -137,11 +158,11 @@ class Runner:
                 return failure
             if time.perf_counter() - began < _CALL_SECONDS / 2:
                 self.pace = min(2 * self.pace, _MOMENTS)
-        self.finished.append(_joined_times(self.records))
+        self.finished.append(self.records.written)
         if self.fields is not None:
             self.fields.finish_group()
         self.crowding = max(self.crowding, self.state.substrate.crowding)
-        self.records, self.state, self.position = [], None, 0
+        self.records, self.state, self.position = Sheet(), None, 0
         return None
 
     def _moments(self, seeds: int) -> int:
@@ -184,7 +205,7 @@ class Runner:
         if good:
             records = {name: np.asarray(value)[:, :good] for name, value in played.records.items()}
             kept = records if self.fields is None else self.fields.take(records)
-            self.records.append({name: value.copy() for name, value in kept.items()})
+            self.records.write(kept, len(self.course.recorded))
         if not len(bad):
             return None
         seed = seeds[int(np.flatnonzero(failed == bad.min())[0])]
@@ -194,9 +215,7 @@ class Runner:
         """What there is: finished groups if there are any, otherwise the records of the present one so far."""
         if self.finished:
             return Outcome(_join(self.finished), self.course.recorded, status, message)
-        records = _joined_times(self.records)
-        count = next((value.shape[1] for value in records.values()), 0)
-        return Outcome(records, self.course.recorded[:count], status, message)
+        return Outcome(self.records.written, self.course.recorded[: self.records.count], status, message)
 
     def _save_last(self, outcome: Outcome) -> None:
         try:
@@ -212,14 +231,14 @@ class Runner:
         arrays |= {f"state/{i}": np.asarray(leaf) for i, leaf in enumerate(leaves)}
         if self.fields is not None:
             arrays |= {f"fields/{name}": value for name, value in self.fields.arrays().items()}
-        self.records = [_joined_times(self.records)] if self.records else []
-        for kind, parts in (("finished", self.finished), ("records", self.records)):
+        written = [self.records.written] if self.records.count else []
+        for kind, parts in (("finished", self.finished), ("records", written)):
             for i, part in enumerate(parts):
                 arrays |= {f"{kind}/{i}/{name}": value for name, value in part.items()}
         meta = {
             "fingerprint": self.fingerprint,
             "finished": len(self.finished),
-            "records": len(self.records),
+            "records": len(written),
             "position": self.position,
             "seconds": self.seconds,
             "room": None if self.room is None else self.room.as_table(),
@@ -236,10 +255,12 @@ class Runner:
                 "delete it to start again"
             )
         self.finished = [_part(arrays, f"finished/{i}/") for i in range(meta["finished"])]
-        self.records = [_part(arrays, f"records/{i}/") for i in range(meta["records"])]
+        parts = [_part(arrays, f"records/{i}/") for i in range(meta["records"])]
         if "room" not in meta:  # of 0.1.0: a part for every record, without an axis of time, the present one included
-            parts = self.records[: int(np.sum(self.course.recorded < meta["position"]))]
-            self.records = [{name: value[:, None] for name, value in part.items()} for part in parts]
+            parts = parts[: int(np.sum(self.course.recorded < meta["position"]))]
+            parts = [{name: value[:, None] for name, value in part.items()} for part in parts]
+        for part in parts:
+            self.records.write(part, len(self.course.recorded))
         self.position, self.seconds = meta["position"], meta["seconds"]
         self.room = None if meta.get("room") is None else Room.from_table(meta["room"])
         self.crowding = meta.get("crowding", 0.0)
@@ -283,13 +304,10 @@ def over_seeds(function: Callable[[Any], T], batch: Any, *, alone: bool = True) 
     return result
 
 
-def _joined_times(records: list[Arrays]) -> Arrays:
-    """Records (seed, time, ...) of successive stretches in one."""
-    return {name: np.concatenate([part[name] for part in records], axis=1) for name in records[0]} if records else {}
-
-
 def _join(groups: list[Arrays]) -> Arrays:
-    """All groups of seeds in one."""
+    """All groups of seeds in one; a single one is not copied."""
+    if len(groups) == 1:
+        return groups[0]
     return {name: np.concatenate([group[name] for group in groups]) for name in groups[0]}
 
 
