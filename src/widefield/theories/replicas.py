@@ -20,13 +20,12 @@ from ..matrices.spans import block_size
 from ..matrices.substrate import State
 from ..problem.rules import hidden
 from ..training.course import Course
-from ..training.folding import folding_tolerance
 from ..training.observe import Observer
 from ..training.program import Program, compile_problem
 from ..training.runner import AXIS, Outcome, Runner, over_seeds
 from ..trajectory.two_time import Factors
 from .cost import Cost, of_run
-from .folded_fields import FoldedFields, numbers
+from .folded_fields import FieldSizes, FoldedFields
 
 if TYPE_CHECKING:
     from ..base.session import Session
@@ -61,7 +60,7 @@ class Replicas:
     """Solutions of a problem with some settings, as many as are wanted so far."""
 
     def __init__(self, settings: Settings, problem: Problem, session: Session, fingerprint: str) -> None:
-        self.settings = settings
+        self.settings, self.problem = settings, problem
         network, optimiser = problem.network, problem.optimiser
         lazy = network.richness == 0 or network.parameterisation == "ntk"
         steps = problem.record.at(optimiser.steps)
@@ -74,7 +73,6 @@ class Replicas:
             )
             observer = Observer(program, jnp.asarray(problem.samples.y_test, settings.dtype), problem.record)
             room = first_room(program, expected_directions(problem, settings.rank_tolerance), settings.particles)
-            self.expected_folded = expected_directions(problem, folding_tolerance(settings.rank_tolerance))
             self.start = ConditionedStart(program, settings, room)
             itemsize = observer.test_targets.dtype.itemsize
             each = itemsize * observer.numbers((settings.particles,) * network.hidden_layers)
@@ -98,22 +96,21 @@ class Replicas:
             rooms=rooms,
             replicas=replicas,
         )
-        return Cost(flops, self.start.bytes(), self._record_bytes(replicas))
+        times, group = len(runner.course.recorded), min(replicas, self.settings.group)
+        plain = runner.observer.numbers_without_fields((self.settings.particles,) * len(room.pools))
+        records = replicas * times * plain * np.dtype(self.settings.dtype).itemsize + runner.buffer_bytes(group)
+        if self.fields is not None:
+            sizes = self._field_sizes(self.fields)
+            flops, records = flops + replicas * sizes.flops, records + 8 * sizes.numbers(group)
+        return Cost(flops, self.start.bytes(), records)
 
-    def _record_bytes(self, replicas: int) -> int:
-        """Of all replicas what is small, of a group what is folded, and of a call of the program everything."""
-        runner, settings, layers = self.runner, self.settings, len(self.start.room.pools)
-        times, group = len(runner.course.recorded), min(replicas, settings.group)
-        plain = runner.observer.numbers_without_fields((settings.particles,) * layers)
-        forward, backward = self.expected_folded
-        families = [
-            family
-            for features, gradients in runner.observer.field_rows(layers)
-            for family in ((features, forward + backward * runner.observer.record.responses), (gradients, backward))
-        ]
-        folded = numbers(families, settings.particles, times, group)
-        itemsize = np.dtype(settings.dtype).itemsize
-        return replicas * times * plain * itemsize + folded * 8 + runner.buffer_bytes(group)
+    def _field_sizes(self, keeper: FoldedFields) -> FieldSizes:
+        observer = self.runner.observer
+        forward, backward = expected_directions(self.problem, keeper.folding.tolerance)
+        both = forward + backward if observer.record.responses else forward
+        rows = observer.field_rows(len(self.start.room.pools))
+        families = [family for features, gradients in rows for family in ((features, both), (gradients, backward))]
+        return FieldSizes(tuple(families), self.settings.particles, len(self.runner.course.recorded))
 
     def upto(self, count: int) -> Outcome:
         """So many of them, with what there was before."""
