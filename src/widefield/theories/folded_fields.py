@@ -13,16 +13,33 @@ _AT_THE_END = 4
 """Copies of the coordinates of one seed while they become factors, and those of the mean."""
 
 
-def numbers(families: list[tuple[int, float]], particles: int, times: int, seeds: int) -> int:
-    """How many numbers are kept of `seeds` that run side by side; replicas before them do not count.
+@dataclass(frozen=True)
+class FieldSizes:
+    """What is asked of a keeper of fields.
 
-    Families of fields are given by their vectors at a recorded time and the expected number of their directions.
+    Families are given by their vectors at a recorded time and the number of their directions that is expected.
     """
-    total = 0
-    for rows, expected in families:
-        rank = min(int(expected) + FREE, particles, times * rows)
-        total += rank * (seeds * particles + (seeds + _AT_THE_END) * times * rows)
-    return total
+
+    families: tuple[tuple[int, float], ...]
+    particles: int
+    times: int
+
+    def numbers(self, seeds: int) -> int:
+        """How many are kept of seeds that run side by side; what was before them is not more than the mean."""
+        return sum(
+            rank * (seeds * self.particles + (seeds + _AT_THE_END) * self.times * rows) for rows, rank in self._ranks
+        )
+
+    @property
+    def flops(self) -> float:
+        """Of one replica: two products to fold every moment, and one to turn factors beside those of the mean."""
+        return sum(4.0 * self.times * rows * rank * (self.particles + 2 * rank) for rows, rank in self._ranks)
+
+    @property
+    def _ranks(self) -> list[tuple[int, int]]:
+        return [
+            (rows, min(int(expected) + FREE, self.particles, self.times * rows)) for rows, expected in self.families
+        ]
 
 
 @dataclass

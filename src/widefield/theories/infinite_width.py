@@ -142,7 +142,7 @@ class InfiniteWidth(Theory, kind="infinite-width"):
         if fixed:
             settings = self._settings(self.particles or _PARTICLES, self.rank_tolerance or _RANK_TOLERANCE)
         run = Replicas(settings, problem, Session(), "")
-        return run.cost((self.replicas or _REPLICAS) if fixed else max(self.replicas or 0, 4, settings.group))
+        return run.cost((self.replicas or _REPLICAS) if fixed else settings.whole_groups(max(self.replicas or 0, 4)))
 
     def _announce(self, run: Replicas, replicas: int, session: Session, *, done: int = 0) -> None:
         """Refuse what does not fit into memory, and say beforehand what takes long."""
@@ -175,7 +175,7 @@ class InfiniteWidth(Theory, kind="infinite-width"):
         fingerprint = self.identity(problem, session)
         while True:
             run = Replicas(settings, problem, session, fingerprint)
-            replicas = max(self.replicas or 0, 4, settings.group)
+            replicas = settings.whole_groups(max(self.replicas or 0, 4))
             self._announce(run, replicas, session)
             try:
                 answer = self._answer(problem, run, replicas)
@@ -197,8 +197,7 @@ class InfiniteWidth(Theory, kind="infinite-width"):
             if aim == 0:
                 break
             needed = replicas * (attributes["statistical_error"] / (0.95 * aim)) ** 2
-            done, replicas = replicas, settings.group * math.ceil(max(needed, replicas + 1) / settings.group)
-            replicas = min(_MOST_REPLICAS, replicas)
+            done, replicas = replicas, min(_MOST_REPLICAS, settings.whole_groups(max(needed, replicas + 1)))
             self._announce(run, replicas, session, done=done)
             answer = self._answer(problem, run, replicas)
         return self._reached(answer, wanted), run

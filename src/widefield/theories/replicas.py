@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -20,13 +21,12 @@ from ..matrices.spans import block_size
 from ..matrices.substrate import State
 from ..problem.rules import hidden
 from ..training.course import Course
-from ..training.folding import folding_tolerance
 from ..training.observe import Observer
 from ..training.program import Program, compile_problem
 from ..training.runner import AXIS, Outcome, Runner, over_seeds
 from ..trajectory.two_time import Factors
 from .cost import Cost, of_run
-from .folded_fields import FoldedFields, numbers
+from .folded_fields import FieldSizes, FoldedFields
 
 if TYPE_CHECKING:
     from ..base.session import Session
@@ -56,12 +56,16 @@ class Settings:
         most = max(1, _SIDE_BY_SIDE // self.particles)
         return min(8, 1 << (most.bit_length() - 1))
 
+    def whole_groups(self, replicas: float) -> int:
+        """At least so many replicas, in groups that are full: a group that was run is not taken up again."""
+        return self.group * math.ceil(replicas / self.group)
+
 
 class Replicas:
     """Solutions of a problem with some settings, as many as are wanted so far."""
 
     def __init__(self, settings: Settings, problem: Problem, session: Session, fingerprint: str) -> None:
-        self.settings = settings
+        self.settings, self.problem = settings, problem
         network, optimiser = problem.network, problem.optimiser
         lazy = network.richness == 0 or network.parameterisation == "ntk"
         steps = problem.record.at(optimiser.steps)
@@ -80,10 +84,7 @@ class Replicas:
             itemsize = observer.test_targets.dtype.itemsize
             each = itemsize * observer.numbers((settings.particles,) * network.hidden_layers)
             course = Course(optimiser.rates(), optimiser.batches(problem.samples.samples), steps)
-            self.fields, self.expected_folded = None, (0.0, 0.0)
-            if problem.record.between_times:
-                self.fields = self._keeper(problem)
-                self.expected_folded = expected_directions(problem, folding_tolerance(settings.rank_tolerance))
+            self.fields = self._keeper(problem) if problem.record.between_times else None
             self.runner = Runner(observer, self.start, [], course, session, fingerprint, each, self.fields)
             self.runner.remarks["particles"] = settings.particles
 
@@ -102,24 +103,22 @@ class Replicas:
             rooms=rooms,
             replicas=replicas,
         )
-        return Cost(flops, self.start.bytes(), self._record_bytes(replicas))
-
-    def _record_bytes(self, replicas: int) -> int:
-        """Of all replicas what is small, of a group what is folded, and of a call of the program everything."""
-        runner, settings, layers = self.runner, self.settings, len(self.start.room.pools)
-        times, group = len(runner.course.recorded), min(replicas, settings.group)
-        plain = runner.observer.numbers_without_fields((settings.particles,) * layers)
+        times, group = len(runner.course.recorded), min(replicas, self.settings.group)
+        plain = runner.observer.numbers_without_fields((self.settings.particles,) * len(room.pools))
         # In the end all replicas are there, and their mean and error.
-        small = (replicas + 2) * times * plain * np.dtype(settings.dtype).itemsize + runner.buffer_bytes(group)
-        if self.fields is None:
-            return small
-        forward, backward = self.expected_folded
-        families = [
-            family
-            for features, gradients in runner.observer.field_rows(layers)
-            for family in ((features, forward + backward * runner.observer.record.responses), (gradients, backward))
-        ]
-        return small + 8 * numbers(families, settings.particles, times, group)
+        records = (replicas + 2) * times * plain * np.dtype(self.settings.dtype).itemsize + runner.buffer_bytes(group)
+        if self.fields is not None:
+            sizes = self._field_sizes(self.fields)
+            flops, records = flops + replicas * sizes.flops, records + 8 * sizes.numbers(group)
+        return Cost(flops, self.start.bytes(), records)
+
+    def _field_sizes(self, keeper: FoldedFields) -> FieldSizes:
+        observer = self.runner.observer
+        forward, backward = expected_directions(self.problem, keeper.folding.tolerance)
+        both = forward + backward if observer.record.responses else forward
+        rows = observer.field_rows(len(self.start.room.pools))
+        families = [family for features, gradients in rows for family in ((features, both), (gradients, backward))]
+        return FieldSizes(tuple(families), self.settings.particles, len(self.runner.course.recorded))
 
     def upto(self, count: int) -> Outcome:
         """So many of them, with what there was before."""

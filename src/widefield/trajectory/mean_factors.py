@@ -74,11 +74,9 @@ class MeanFactors:
 
     def _causes(self, response: str, layer: int) -> Floats:
         """Factor of the fields that a response multiplies: features of its layer, or gradients of the next."""
-        if response.endswith("gradient_response"):
-            features: Floats = self.values["features_factor"][layer]
-            return features
         pseudo = "pseudo_" if response.startswith("pseudo_") else ""
-        found: Floats = self.values[f"{pseudo}gradients_factor"][layer + 1]
+        after = response.endswith("gradient_response")
+        found: Floats = self.values["features_factor" if after else f"{pseudo}gradients_factor"][layer + (not after)]
         return found
 
     def arrays(self) -> Arrays:
