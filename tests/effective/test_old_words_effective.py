@@ -1,9 +1,11 @@
 """Words of the effective theory that were used before: each works, means the same, and says what to write now."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
-from old_words import assert_takes_old_word, assert_takes_old_words
+from old_words import assert_takes_old_word
 from widefield.effective import (
     aspect_ratio,
     deep_linear,
@@ -80,7 +82,6 @@ def test_functions(name):
 RECORDS = [
     residual.BlockLayer(0.1, 1.5),
     residual.residual_flow("relu", 1.0, 3, 0.5, BLOCK),
-    residual_inputs.residual_inputs_flow("relu", KERNEL, 2, 0.5, BLOCK),
     residual_sampler.sample_residual("relu", 1.0, 2, 0.5, BLOCK, width=4, seeds=20),
     aspect_ratio.optimal_aspect_ratio("tanh", 10, 0.5),
     aspect_ratio.optimal_depth("relu", 20, 10, skip=0.5),
@@ -92,16 +93,28 @@ RECORDS = [
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: type(record).__name__)
 def test_records(record):
-    assert_takes_old_words(record)
+    cls = type(record)
+    fields = {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
+    assert cls.old_words
+    for old, new in cls.old_words.items():
+        with pytest.warns(DeprecationWarning, match=rf"{cls.__name__}.{old} is now called {cls.__name__}.{new}"):
+            assert getattr(record, old) is fields[new]
+        in_old_words = {old if name == new else name: value for name, value in fields.items()}
+        with pytest.warns(DeprecationWarning, match=rf"{cls.__name__}\({old}=...\) is now called {new}=..."):
+            made = cls(**in_old_words)
+        assert all(getattr(made, name) is value for name, value in fields.items())
 
 
 FLOW = flow(NETWORK, X, 4)
+INPUTS = residual_inputs.residual_inputs_flow("relu", KERNEL, 2, 0.5, BLOCK)
 CHECK = monte_carlo.check(NETWORK, X, 4, seeds=100, seed=0)
 ATTRIBUTES = {
     "Flow.accuracy": (FLOW, "relative_error"),
     "Flow.covariance_errors": (FLOW, "covariance_error"),
     "Flow.shift_errors": (FLOW, "shift_error"),
     "Flow.layers": (FLOW, "depth"),
+    "InputsFlow.vertex_errors": (INPUTS, "vertex_error"),
+    "InputsFlow.shift_errors": (INPUTS, "shift_error"),
     "Check.draws": (CHECK, "seeds"),
     "Advice.ratio": (advise("relu", 5, 20), "aspect_ratio"),
 }

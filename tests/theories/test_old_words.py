@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import widefield as wf
-from old_words import assert_takes_old_word, assert_takes_old_words
+from old_words import assert_takes_old_word
 from widefield.base.errors import InvalidInput
 from widefield.kernels import kernel_fluctuations, log_evidence, posterior, saddle_point
 from widefield.problem.optimisers import Optimiser
@@ -82,6 +82,9 @@ def test_functions(name):
 
 
 ATTRIBUTES = {
+    "SaddlePoint.features": (POINT, "feature_kernel"),
+    "SaddlePoint.gradients": (POINT, "gradient_kernel"),
+    "KernelFluctuations.accuracy": (kernel_fluctuations(POINT, (1.0, 1.0), points=16), "relative_error"),
     "MLP.ratios": (wf.MLP(2, width_ratios=(1.0, 2.0)), "normalised_width_ratios"),
 }
 
@@ -91,14 +94,6 @@ def test_attributes(name):
     thing, new = ATTRIBUTES[name]
     with pytest.warns(DeprecationWarning, match=rf"{name} is now called {name.split('.')[0]}.{new}"):
         np.testing.assert_array_equal(getattr(thing, name.split(".")[1]), getattr(thing, new))
-
-
-RECORDS = [POINT, kernel_fluctuations(POINT, (1.0, 1.0), points=16)]
-
-
-@pytest.mark.parametrize("record", RECORDS, ids=lambda record: type(record).__name__)
-def test_records(record):
-    assert_takes_old_words(record)
 
 
 def test_trajectories():

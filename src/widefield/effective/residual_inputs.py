@@ -17,7 +17,7 @@ from ..activations import Activation, get
 from ..base import check
 from ..base.arrays import Floats
 from ..base.errors import InvalidInput
-from ..base.renamed import renamed
+from ..base.renamed import former, renamed
 from ..base.session import counting_bar
 from ..base.statistics import mean_and_error
 from ..gaussian import slope_square
@@ -30,7 +30,6 @@ from .tilts import tilts
 from .wick import checked_covariance
 
 
-@renamed(vertex_errors="vertex_error", shift_errors="shift_error")
 @dataclass(frozen=True, eq=False)
 class InputsFlow:
     """What several inputs see, at the layers 1, ..., depth of a residual network, over unordered pairs of inputs.
@@ -47,6 +46,10 @@ class InputsFlow:
     shifts: Float[Floats, "l q"]
     vertex_error: Float[Floats, "l q q"]
     shift_error: Float[Floats, "l q"]
+
+    # Nobody but `residual_inputs_flow` makes one, so that the constructor need not know old words.
+    vertex_errors = former("InputsFlow", "vertex_errors", "vertex_error")
+    shift_errors = former("InputsFlow", "shift_errors", "shift_error")
 
     @property
     def three_point(self) -> Float[Floats, "l p p p"]:

@@ -12,7 +12,7 @@ from ..activations import Activation
 from ..base import check
 from ..base.arrays import Floats
 from ..base.errors import InvalidInput
-from ..base.renamed import renamed
+from ..base.renamed import former, renamed
 from ..base.statistics import mean_and_error
 from ..gaussian.jacobians import feature_jacobian, slope_jacobian
 from ..gaussian.sample_pairs import Pairs
@@ -21,7 +21,6 @@ from .noise import MOST_EXACT, exact_moments, sampled_moments
 from .static import StaticKernel
 
 
-@renamed(features="feature_kernel", gradients="gradient_kernel")
 @dataclass(frozen=True, eq=False)
 class SaddlePoint:
     """Kernels of the layers l = 1 .. L at infinite width, at initialisation (BP23 section 3.1, App. D).
@@ -40,6 +39,10 @@ class SaddlePoint:
     slopes: Float[Floats, "l p p"]
     gradient_kernel: Float[Floats, "l p p"]
 
+    # Nobody but `saddle_point` makes one, so that the constructor need not know old words.
+    features = former("SaddlePoint", "features", "feature_kernel")
+    gradients = former("SaddlePoint", "gradients", "gradient_kernel")
+
     @property
     def pregradients(self) -> Float[Floats, "l p p"]:
         """R^l = sigma_l^2 G^{l+1}, the covariance of z^l."""
@@ -56,7 +59,6 @@ def saddle_point(network: MLP, x: Float[Floats, "p d"]) -> SaddlePoint:
     return SaddlePoint(network.phi, tuple(weights), covariances, found.feature, found.slope, found.gradient)
 
 
-@renamed(accuracy="relative_error")
 @dataclass(frozen=True, eq=False)
 class KernelFluctuations:
     """N times the covariance of the kernels over networks, at leading order in 1/N.
@@ -69,6 +71,8 @@ class KernelFluctuations:
     pairs: Pairs
     covariance: Float[Floats, "2 l q 2 l q"]
     relative_error: float
+
+    accuracy = former("KernelFluctuations", "accuracy", "relative_error")  # made by `kernel_fluctuations` alone
 
     @property
     def features(self) -> Float[Floats, "l q l q"]:
