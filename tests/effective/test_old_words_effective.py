@@ -1,9 +1,11 @@
 """Words of the effective theory that were used before: each works, means the same, and says what to write now."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
-from old_words import assert_takes_old_word, assert_takes_old_words
+from old_words import assert_takes_old_word
 from widefield.effective import (
     aspect_ratio,
     deep_linear,
@@ -91,7 +93,16 @@ RECORDS = [
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: type(record).__name__)
 def test_records(record):
-    assert_takes_old_words(record)
+    cls = type(record)
+    fields = {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
+    assert cls.old_words
+    for old, new in cls.old_words.items():
+        with pytest.warns(DeprecationWarning, match=rf"{cls.__name__}.{old} is now called {cls.__name__}.{new}"):
+            assert getattr(record, old) is fields[new]
+        in_old_words = {old if name == new else name: value for name, value in fields.items()}
+        with pytest.warns(DeprecationWarning, match=rf"{cls.__name__}\({old}=...\) is now called {new}=..."):
+            made = cls(**in_old_words)
+        assert all(getattr(made, name) is value for name, value in fields.items())
 
 
 FLOW = flow(NETWORK, X, 4)

@@ -132,7 +132,7 @@ def test_deep_with_one_layer_is_the_two_layer_process(rule, rho):
 
 def test_two_hidden_layers_with_responses():
     """To all digits given. They are those of grids of 0.3 to 0.22 standard deviations; the chain rule along 3e6 paths,
-    in the place of Stein's identity on a grid, gives the forward responses to 3e-7 and the backward ones to 1e-5.
+    in the place of Stein's identity on a grid, gives the forward responses to 3e-7 and the backward ones to 2e-5.
     """
     found = deep_single_point(1.0, 1.0, depth=2, activation="tanh", gamma0=1.5, eta=0.3, steps=3)
     (first, second), (g_first, g_second) = found["features"], found["gradients"]

@@ -47,6 +47,7 @@ class InputsFlow:
     vertex_error: Float[Floats, "l q q"]
     shift_error: Float[Floats, "l q"]
 
+    # Nobody but `residual_inputs_flow` makes one, so that the constructor need not know old words.
     vertex_errors = former("InputsFlow", "vertex_errors", "vertex_error")
     shift_errors = former("InputsFlow", "shift_errors", "shift_error")
 

@@ -39,6 +39,7 @@ class SaddlePoint:
     slopes: Float[Floats, "l p p"]
     gradient_kernel: Float[Floats, "l p p"]
 
+    # Nobody but `saddle_point` makes one, so that the constructor need not know old words.
     features = former("SaddlePoint", "features", "feature_kernel")
     gradients = former("SaddlePoint", "gradients", "gradient_kernel")
 
@@ -71,7 +72,7 @@ class KernelFluctuations:
     covariance: Float[Floats, "2 l q 2 l q"]
     relative_error: float
 
-    accuracy = former("KernelFluctuations", "accuracy", "relative_error")
+    accuracy = former("KernelFluctuations", "accuracy", "relative_error")  # made by `kernel_fluctuations` alone
 
     @property
     def features(self) -> Float[Floats, "l q l q"]:
