@@ -86,9 +86,6 @@ ATTRIBUTES = {
     "SaddlePoint.gradients": (POINT, "gradient_kernel"),
     "KernelFluctuations.accuracy": (kernel_fluctuations(POINT, (1.0, 1.0), points=16), "relative_error"),
     "MLP.ratios": (wf.MLP(2, width_ratios=(1.0, 2.0)), "normalised_width_ratios"),
-    "SaddlePoint.features": (POINT, "feature_kernel"),
-    "SaddlePoint.gradients": (POINT, "gradient_kernel"),
-    "KernelFluctuations.accuracy": (kernel_fluctuations(POINT, (1.0, 1.0), points=16), "relative_error"),
 }
 
 
