@@ -44,7 +44,7 @@ def widening(replicas: int) -> float:
     """By how much error bars from few replicas are widened, so that two of them hold 95% (Student's t).
 
     >>> [round(widening(n), 2) for n in (2, 4, 8, 32)]
-    [6.98, 1.65, 1.21, 1.05]
+    [6.98, 1.65, 1.21, 1.04]
     """
     return float(stdtrit(replicas - 1, _TWO_SIGMA)) / 2 if replicas > 1 else 1.0
 
