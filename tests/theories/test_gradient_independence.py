@@ -98,7 +98,7 @@ def test_the_published_expansion_is_that_of_gradient_independence():
 )
 def test_other_rules_and_test_samples_in_the_lazy_limit(rule):
     asked = problem(2, 1e-5, activation="erf", rule=rule, every=8, train_biases=True, bias_variances=0.1)
-    found = wf.solve(asked, wf.GradientIndependence(1024, 6)).data
+    found = wf.solve(asked, wf.GradientIndependence(1024, 24)).data
     lazy = wf.solve(asked, wf.Lazy()).data
     for name in (*NAMES, "test_outputs"):
         allowed = 5 * found[f"{name}_error"] + 1e-6 + 3e-3 * float(np.abs(lazy[name]).max())

@@ -180,7 +180,7 @@ def test_two_hidden_tanh_layers_against_quadrature(rule):
     expected = particle_reference.deep_single_point(
         1.0, 1.0, depth=2, activation="tanh", gamma0=1.5, eta=0.1, steps=3, rule=rule, rho=0.5
     )
-    theory = wf.InfiniteWidth(particles=4096, replicas=8)
+    theory = wf.InfiniteWidth(particles=4096, replicas=16)
     data = solved(DEEP[rule], layers=2, activation="tanh", richness=1.5, rate=0.1, steps=3, theory=theory)
     assert_within(data, "outputs", np.s_[1:, 0, 0], expected["f"][1:], 1e-4)
     for ours, theirs in REFERENCE_KERNELS.items():
@@ -259,7 +259,7 @@ def test_the_span_grows_when_it_must(monkeypatch):
     grown, enlarged = [], replicas._enlarged
     monkeypatch.setattr(replicas, "_enlarged", lambda *args: grown.append(args) or enlarged(*args))
     tight = solved(layers=2, steps=12, activation="tanh", theory=theory)
-    assert len(grown) > 1
+    assert grown
     np.testing.assert_allclose(tight.outputs.values, roomy.outputs.values, rtol=0, atol=1e-12)
     np.testing.assert_allclose(tight.gradient_kernel.values, roomy.gradient_kernel.values, rtol=0, atol=1e-12)
 
@@ -350,10 +350,10 @@ def test_response_functions_that_are_not_there():
 
 @pytest.mark.slow
 def test_a_tolerance_is_reached_and_the_answer_is_right():
-    trajectory = wf.solve(single_point(neurons=0), wf.InfiniteWidth(tolerance=0.02, particle_bias=True))
+    trajectory = wf.solve(single_point(neurons=0), wf.InfiniteWidth(tolerance=0.02))
     attributes = trajectory.data.attrs
     assert attributes["reached"] == 1
-    assert np.hypot(attributes["relative_error"], attributes["particle_bias"]) <= 0.02
+    assert attributes["relative_error"] <= 0.02
     np.testing.assert_allclose(
         trajectory.data.outputs.values[1:, 0, 0], [0.21163349, 0.35121154, 0.46689408], rtol=0.02
     )
