@@ -48,16 +48,16 @@ def held(problem, truth, replicas, rounds):
 @pytest.mark.parametrize("replicas", [4, 8])
 def test_two_error_bars_hold_most_of_what_is_known_exactly(replicas):
     """Too narrow by a third, or too wide by a third, they would hold 82% or 99%."""
-    fractions = [held(problem, wf.solve(problem, wf.TwoLayer()).data, replicas, 6) for problem in SHALLOW]
-    assert 0.9 <= np.mean(fractions) <= 0.985
+    fractions = [held(problem, wf.solve(problem, wf.TwoLayer()).data, replicas, 30) for problem in SHALLOW]
+    assert 0.9 <= np.mean(fractions) <= 0.98
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("replicas", [4, 8])
 def test_two_error_bars_hold_most_of_what_deep_networks_do(replicas):
     sharp = wf.InfiniteWidth(4096, 32, 5e-3, seed=10**6)
-    fractions = [held(problem, wf.solve(problem, sharp).data, replicas, 6) for problem in DEEP]
-    assert 0.9 <= np.mean(fractions) <= 0.985
+    fractions = [held(problem, wf.solve(problem, sharp).data, replicas, 12) for problem in DEEP]
+    assert 0.9 <= np.mean(fractions) <= 0.98
 
 
 def test_few_replicas_have_wide_error_bars():
