@@ -144,7 +144,7 @@ def expansion(small_problem, count=400, noise=0.0):
 
 def test_truths_are_extrapolated_and_know_their_error(small_problem):
     truth = expansion(small_problem)
-    remainder = 2.56 / (2 * 16**2)
+    remainder = 2.56 / 16**2
     np.testing.assert_allclose(truth.values["outputs"], 1 - remainder, rtol=1e-12)
     assert truth.own_error["outputs"] == pytest.approx(remainder / (1 - remainder), rel=1e-6)
     assert truth.bias_of(16)["outputs"] == pytest.approx(0.8 / 16 + 2.56 / 16**2 + remainder, rel=0.01)
@@ -158,7 +158,7 @@ def test_noise_of_networks_is_no_bias_but_an_error_of_the_truth(small_problem):
     truth = expansion(small_problem, count=4000, noise=2.0)
     assert truth.spread_of(16)["outputs"] == pytest.approx(0.5, rel=0.05)
     assert truth.spread_of(128)["outputs"] == pytest.approx(2 / math.sqrt(128), rel=0.05)
-    statistical = math.sqrt((4 / 32 + 1 / 16) * 2.0**2 / 4000)
+    statistical = math.sqrt((16 / 9 / 32 + 1 / 9 / 8) * 2.0**2 / 4000)
     assert truth.own_error["outputs"] == pytest.approx(statistical, rel=0.7)
     assert truth.own_error["outputs"] > 0.9 * statistical
     assert truth.networks == {8: 4000, 16: 4000, 32: 4000}

@@ -54,7 +54,7 @@ class Search:
         """Once it is compiled."""
         if width not in self.timed:
             networks = self.sizes.pilot_networks
-            theory = wf.FiniteWidth(width, seeds=networks)
+            theory = wf.FiniteWidth(width, seeds=networks, dtype="float32")
             train = seconds(lambda: wf.solve(self.problem, theory, progress=False))
             train()
             self.timed[width] = train() / networks
@@ -111,7 +111,7 @@ def claim(problem: wf.Problem, truth: Truth, sizes: Sizes) -> Claim:
 def _training(problem: wf.Problem, choice: Choice) -> Cost:
     """Seconds of the whole ensemble, warm."""
     networks = max(1, min(choice.networks, int(PAIR_SECONDS * choice.networks / choice.seconds)))
-    theory = wf.FiniteWidth(choice.width, seeds=networks)
+    theory = wf.FiniteWidth(choice.width, seeds=networks, dtype="float32")
     train = seconds(lambda: wf.solve(problem, theory, progress=False))
     train()
     return lambda: train() * choice.networks / networks

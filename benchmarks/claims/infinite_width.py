@@ -24,7 +24,8 @@ def against_former(sizes: Sizes) -> Claim:
 
 def against_networks(name: str) -> Callable[[Sizes], Claim]:
     """A problem, warm, against the cheapest ensemble of networks with the same error."""
-    return lambda sizes: brute_force.claim(*known_truths.load(name, sizes), sizes)
+    asked = known_truths.KNOWN[name].tolerance
+    return lambda sizes: brute_force.claim(*known_truths.load(name, sizes), sizes.asking_for(asked))
 
 
 def cold(sizes: Sizes) -> Claim:

@@ -47,6 +47,12 @@ class Sizes:
         """An independent answer."""
         return dataclasses.replace(self.ours, seed=seed)
 
+    def asking_for(self, tolerance: float) -> Sizes:
+        """Width infinity with another tolerance; tiny sizes have none."""
+        if self.quick:
+            return self
+        return dataclasses.replace(self, ours=dataclasses.replace(self.ours, tolerance=tolerance))
+
 
 FULL = Sizes()
 QUICK = Sizes(

@@ -1,12 +1,12 @@
 """Answers that errors are measured against: very many real networks, extrapolated to infinite width.
 
-With means m of widths N/2, N, 2N, all from independent networks, Richardson's
+With means m of widths N/2, N, 2N, all from independent networks,
 
-    truth = 2 m(2N) - m(N)
+    truth = (4 m(2N) - m(N/2)) / 3
 
-has no error of order 1/N. What is left of order 1/N^2 is estimated from the same at half the widths: it is four times
-larger there, so it is a third of their difference. Together with the statistical error this is the truth's own error.
-The same networks tell the bias and the scatter of each width.
+has no error of order 1/N (and less noise than 2 m(2N) - m(N)). What is left of order 1/N^2 follows from all three
+widths. Together with the statistical error this is the truth's own error. The same networks tell the bias and the
+scatter of each width.
 """
 
 from __future__ import annotations
@@ -82,9 +82,9 @@ class Truth:
 
 
 def errors_allowed(effort: Effort) -> dict[int, float]:
-    """Of the mean at each width; the wider two share the truth's statistical error such that the whole is quickest."""
+    """Of the mean at each width: most of the truth's noise is that of the widest, whose networks are dearest."""
     narrow, middle, wide = effort.widths
-    shares = {narrow: 1.0, middle: math.sqrt(0.3), wide: math.sqrt(0.7) / 2}
+    shares = {narrow: 3 * math.sqrt(0.15), middle: 1.0, wide: 0.75 * math.sqrt(0.85)}
     return {width: share * effort.error for width, share in shares.items()}
 
 
@@ -100,14 +100,14 @@ def compute(problem: wf.Problem, effort: Effort) -> Truth:
 def from_ensembles(problem: wf.Problem, ensembles: dict[int, Ensemble]) -> Truth:
     """Extrapolate."""
     narrow, middle, wide = sorted(ensembles)
-    richardson = {wide: 2.0, middle: -1.0}
-    remainder = size_beyond_noise(ensembles, {wide: -2 / 3, middle: 1.0, narrow: -1 / 3})
-    both = {name: combined(ensembles, richardson, name) for name in ensembles[wide].mean}
+    extrapolation = {wide: 4 / 3, narrow: -1 / 3}
+    remainder = size_beyond_noise(ensembles, {wide: 4 / 3, middle: -2.0, narrow: 2 / 3})
+    both = {name: combined(ensembles, extrapolation, name) for name in ensembles[wide].mean}
     norms = {name: float(np.linalg.norm(value)) for name, (value, _) in both.items()}
     own = {name: math.hypot(math.sqrt(noise), remainder(name)) / norms[name] for name, (_, noise) in both.items()}
     bias, spread = {}, {}
     for width, ensemble in ensembles.items():
-        gap = {w: (w == width) - richardson.get(w, 0.0) for w in ensembles}
+        gap = {w: (w == width) - extrapolation.get(w, 0.0) for w in ensembles}
         size = size_beyond_noise(ensembles, gap)
         bias[width] = {name: size(name) / norms[name] for name in both}
         spread[width] = {name: math.sqrt(ensemble.variance(name)) / norms[name] for name in both}

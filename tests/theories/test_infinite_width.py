@@ -475,6 +475,20 @@ def test_single_precision_agrees_within_its_error_bars():
         wf.InfiniteWidth(rank_tolerance=1e-3, dtype="float32")
 
 
+def test_single_precision_where_a_coarse_tolerance_decides():
+    """And only there; what comes out is in double precision always."""
+    chosen = {
+        "float32": [{}, {"tolerance": 0.05}, {"tolerance": 0.05, "particles": 128}],
+        "float64": [{"particles": 128, "replicas": 2}, {"tolerance": 0.05, "rank_tolerance": 5e-3}],
+    }
+    for dtype, settings in chosen.items():
+        for setting in settings:
+            data = wf.solve(single_point(neurons=0), wf.InfiniteWidth(**setting)).data
+            assert data.attrs["dtype"] == dtype
+            assert {str(data[name].dtype) for name in ("outputs", "feature_kernel", "loss_error")} == {"float64"}
+    assert wf.InfiniteWidth(tolerance=5e-3)._settings(128, 0.05).dtype == "float64"
+
+
 def test_a_cost_is_known_beforehand():
     small, large = (wf.InfiniteWidth(n, 8).cost(single_point()) for n in (128, 1024))
     assert large.flops > 6 * small.flops

@@ -72,6 +72,12 @@ class ConditionedMatrix(eqx.Module):
         return [*self.known.full, *(never if span is None else span.full for span in (self.left, self.right))]
 
     @property
+    def ranks(self) -> list[Int[Array, ""]]:
+        """How much of the room is taken, for each of the four kinds."""
+        none = jnp.zeros((), jnp.int32)
+        return [*self.known.ranks, *(none if span is None else span.rank for span in (self.left, self.right))]
+
+    @property
     def room(self) -> tuple[int, int, int, int]:
         """Capacities of the four kinds of `Room`."""
         left, right = (0 if span is None else len(span.rows) for span in (self.left, self.right))
@@ -147,19 +153,21 @@ class Conditioned(Substrate):
             full += matrix.full
         return jnp.any(jnp.stack(full))
 
-    def larger_room(self) -> Room:
-        """Room that suffices longer than that of this substrate, which ran out of it."""
+    def larger_room(self, rungs: int = 1) -> Room:
+        """Room that suffices longer than that of this substrate, which ran out of it: so many rungs up the ladder."""
         particles = [pool.stream.shape[-1] for pool in self.pools]
         pools = (
-            larger(size, full=bool(pool.seen.full), particles=count)
+            larger(size, int(pool.seen.rank), full=bool(pool.seen.full), most=count, rungs=rungs)
             for size, pool, count in zip(self.room.pools, self.pools, particles, strict=True)
         )
         room = dataclasses.replace(self.room, pools=tuple(pools))
         for name, sizes in self.room.matrices:
             matrix = self.matrices[name]
             s, t = particles[matrix.source], particles[matrix.target]
-            kinds = zip(sizes, matrix.full, (s, t, t, s), strict=True)
-            a, b, c, d = (larger(size, full=bool(full), particles=most) for size, full, most in kinds)
+            kinds = zip(sizes, map(int, matrix.ranks), map(bool, matrix.full), (s, t, t, s), strict=True)
+            a, b, c, d = (
+                larger(size, rank, full=full, most=most, rungs=rungs) if size else 0 for size, rank, full, most in kinds
+            )
             room = room.having(name, (a, b, c, d))
         return room
 

@@ -11,6 +11,8 @@ from ..base.errors import InvalidInput
 _STEP = 1.2
 """Capacities grow by this factor: few sizes have to be compiled, and little is computed in vain."""
 
+_NEARLY = {1: 0.9, 2: 0.75}
+"""What is filled to this fraction is nearly full, by the rungs that it is to grow."""
 
 MatrixRoom = tuple[int, int, int, int]
 
@@ -63,13 +65,17 @@ class Room:
         return cls(tuple(map(int, table["pools"])), (int(forward), int(backward)), tuple(matrices.items()))
 
 
-def larger(size: int, *, full: bool, particles: int) -> int:
-    """The next capacity, if this one did not suffice."""
-    if not full:
-        return size
-    if size >= particles:
+def larger(size: int, rank: int, *, full: bool, most: int, rungs: int = 1) -> int:
+    """The next capacity, if this one did not suffice, so many rungs up the ladder, but no more than there are particles.
+
+    One that is nearly full grows too: to compile for one more size is dearer than some room in vain. To go up several
+    rungs is to expect that all will be needed.
+    """
+    if full and size >= most:
         raise InvalidInput(
-            f"particles = {particles} are too few: this problem has more independent directions than that; "
+            f"particles = {most} are too few: this problem has more independent directions than that; "
             "raise particles or rank_tolerance"
         )
-    return min(on_ladder(size + 1), particles)
+    for _ in range(rungs if full or rank >= _NEARLY[rungs] * size else 0):
+        size = min(on_ladder(size + 1), max(size, most))
+    return size

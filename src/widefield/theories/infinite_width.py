@@ -37,7 +37,7 @@ _MOST_PARTICLES, _MOST_REPLICAS = 2**15, 256
 
 DTYPES = ("float64", "float32")
 _COARSEST = 1e-2
-"""Smallest rank tolerance in single precision."""
+"""Smallest tolerance, and smallest rank tolerance, in single precision."""
 
 _ROOMY = 1.6
 """Particles for each independent vector that a population sees; with fewer, answers may be biased."""
@@ -63,7 +63,8 @@ class InfiniteWidth(Theory, kind="infinite-width"):
             reach, `NotAccurate` warns and attribute `reached` is 0.
         particle_bias: whether to estimate how much the finite number of particles adds to the error, by solving again
             with half as many; as attribute `particle_bias`.
-        dtype: "float64", or "float32": nearly twice as fast, for rank tolerances of 0.01 and more.
+        dtype: "float64", or "float32": about twice as fast, for rank tolerances of 0.01 and more. None is "float32"
+            where a tolerance of 0.01 or more decides, of which rounding errors are no part that counts, else "float64".
     """
 
     resumes: ClassVar[bool] = True
@@ -76,7 +77,7 @@ class InfiniteWidth(Theory, kind="infinite-width"):
     seed: int = 0
     tolerance: float | None = None
     particle_bias: bool = False
-    dtype: str = "float64"
+    dtype: str | None = None
 
     def __post_init__(self) -> None:
         """Check and normalise every field."""
@@ -90,7 +91,8 @@ class InfiniteWidth(Theory, kind="infinite-width"):
         if self.tolerance is not None:
             put(self, tolerance=check.number("tolerance", self.tolerance, above=0.0, most=1.0))
         check.flag("particle_bias", self.particle_bias)
-        check.choice("dtype", self.dtype, DTYPES)
+        if self.dtype is not None:
+            check.choice("dtype", self.dtype, DTYPES)
         if self.dtype == "float32" and (self.rank_tolerance or 1.0) < _COARSEST:
             raise InvalidInput(
                 f"rank_tolerance = {self.rank_tolerance:g} is below the rounding errors of dtype = 'float32': "
@@ -120,7 +122,7 @@ class InfiniteWidth(Theory, kind="infinite-width"):
 
     def predict(self, problem: Problem, session: Session) -> Trajectory:
         """Solve the equations."""
-        if self.tolerance is None and (self.particles or self.replicas):
+        if self._fixed:
             settings = self._settings(self.particles or _PARTICLES, self.rank_tolerance or _RANK_TOLERANCE)
             run = Replicas(settings, problem, session, self.identity(problem, session))
             replicas = self.replicas or _REPLICAS
@@ -137,12 +139,11 @@ class InfiniteWidth(Theory, kind="infinite-width"):
 
     def cost(self, problem: Problem) -> Cost:
         """What the (first) replicas will cost: time, memory; nothing is solved."""
-        fixed = self.tolerance is None and (self.particles or self.replicas)
         settings = self._first(problem, self.tolerance or TOLERANCE)
-        if fixed:
+        if self._fixed:
             settings = self._settings(self.particles or _PARTICLES, self.rank_tolerance or _RANK_TOLERANCE)
         run = Replicas(settings, problem, Session(), "")
-        return run.cost((self.replicas or _REPLICAS) if fixed else settings.whole_groups(max(self.replicas or 0, 4)))
+        return run.cost((self.replicas or _REPLICAS) if self._fixed else settings.whole_groups(max(self.replicas or 0, 4)))
 
     def _announce(self, run: Replicas, replicas: int, session: Session, *, done: int = 0) -> None:
         """Refuse what does not fit into memory, and say beforehand what takes long."""
@@ -150,18 +151,28 @@ class InfiniteWidth(Theory, kind="infinite-width"):
         cost = run.cost(replicas - done)
         if cost.long:
             sizes = f"{replicas} replicas of {run.settings.particles} particles"
-            saves = "a larger tolerance (the time falls with its square), fewer steps or samples, or dtype = 'float32'"
+            saves = "a larger tolerance (the time falls with its square), fewer steps or samples"
+            if run.settings.dtype == "float64":
+                saves += ", or dtype = 'float32'"
             session.note(f"{sizes}: {cost}; to wait less: {saves}")
 
     def _settings(self, particles: int, rank_tolerance: float) -> Settings:
-        return Settings(particles, rank_tolerance, self.seed, self.dtype, self.substrate, self.program)
+        wanted = TOLERANCE if self.tolerance is None else self.tolerance
+        coarse = not self._fixed and min(wanted, rank_tolerance) >= _COARSEST
+        dtype = self.dtype or ("float32" if coarse else "float64")
+        return Settings(particles, rank_tolerance, self.seed, dtype, self.substrate, self.program)
+
+    @property
+    def _fixed(self) -> bool:
+        """Whether no tolerance decides, but the numbers given."""
+        return self.tolerance is None and bool(self.particles or self.replicas)
 
     def _answer(self, problem: Problem, run: Replicas, replicas: int) -> Trajectory:
         """The mean of so many replicas."""
         outcome, settings = run.upto(replicas), run.settings
         found = from_outcome(problem, self, outcome, run.seeds(replicas), run.factors)
         answer = averaged(found)
-        used = {"particles": settings.particles, "rank_tolerance": settings.rank_tolerance}
+        used = {"particles": settings.particles, "rank_tolerance": settings.rank_tolerance, "dtype": settings.dtype}
         statistical = recording.relative_error(answer)
         # What truncation does to kernels is of the order of rank_tolerance^2: 1% at 0.1, measured.
         attributes = {**used, "statistical_error": statistical, "truncation_bound": settings.rank_tolerance**2}
@@ -204,7 +215,7 @@ class InfiniteWidth(Theory, kind="infinite-width"):
 
     def _first(self, problem: Problem, wanted: float) -> Settings:
         """Settings to begin with."""
-        least = 1e-3 if self.dtype == "float64" else _COARSEST
+        least = _COARSEST if self.dtype == "float32" else 1e-3
         rank_tolerance = self.rank_tolerance or min(0.1, max(least, 0.5 * math.sqrt(wanted)))
         matrices = min(2, problem.network.hidden_layers - 1)
         seen = matrices * sum(expected_directions(problem, rank_tolerance)) + problem.samples.samples

@@ -188,7 +188,8 @@ class Runner:
         if failure is not None:
             return failure
         if isinstance(self.state.substrate, Conditioned) and bool(self.state.substrate.exhausted):
-            self.room = self.state.substrate.larger_room()
+            early = 2 * self.position < self.course.moments
+            self.room = self.state.substrate.larger_room(rungs=2 if early else 1)
             self.state = self.start.enlarged(seeds, self.state, self.room)
         last = self.course.moments - 1
         steps = len(self.finished) * last + min(self.position, last)
