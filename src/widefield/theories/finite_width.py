@@ -16,7 +16,7 @@ from ..base.describe import put
 from ..base.precision import double_precision
 from ..base.renamed import renamed
 from ..matrices.dense import Dense
-from ..matrices.room import Room
+from ..matrices.spans import Room
 from ..matrices.substrate import State
 from ..problem.rules import FeedbackAlignment
 from ..problem.scope import RECORDS, Scope

@@ -16,8 +16,7 @@ from jaxtyping import Array, Float, Int
 from ..base.precision import double_precision
 from ..gaussian.sobol import normals
 from ..matrices.conditioned import Conditioned
-from ..matrices.room import Room, on_ladder
-from ..matrices.spans import block_size
+from ..matrices.spans import Room, block_size, on_ladder
 from ..matrices.substrate import State
 from ..problem.rules import hidden
 from ..training.course import Course
