@@ -494,7 +494,7 @@ def test_a_cost_is_known_beforehand():
 
 
 def test_long_work_says_beforehand_what_it_will_cost(monkeypatch, capsys):
-    monkeypatch.setattr("widefield.theories.cost._LONG", 0.0)
+    monkeypatch.setattr("widefield.theories.replicas._LONG", 0.0)
     wf.solve(single_point(neurons=0), wf.InfiniteWidth(64, 2), progress=True)
     assert "2 replicas of 64 particles: about 0 s and 0.0 GiB" in capsys.readouterr().err
     wf.solve(single_point(neurons=0), wf.InfiniteWidth(64, 2), progress=False)

@@ -26,7 +26,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from ..base.traced import Number
+from ..base.numbers import Number
 from .diffusing import DiffusingKnowledge
 from .knowledge import Answer, Knowledge, Pool, Pools, Question, put
 from .spans import Room, Span, larger, pad_to

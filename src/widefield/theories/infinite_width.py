@@ -14,15 +14,13 @@ from ..base.errors import InvalidInput, NotAccurate
 from ..base.renamed import renamed
 from ..base.session import Session
 from ..matrices.conditioned import Conditioned
-from ..problem.scope import Clause, Scope
-from ..problem.theory import Theory
+from ..problem.theory import Clause, Scope, Theory
 from ..training import checkpoint
 from ..training.program import Program
 from ..trajectory.trajectory import Trajectory
 from . import recording
-from .cost import Cost
 from .recording import averaged, from_outcome
-from .replicas import Replicas, Settings, expected_directions
+from .replicas import Cost, Replicas, Settings, expected_directions
 
 if TYPE_CHECKING:
     from ..problem.problem import Problem
