@@ -147,7 +147,8 @@ def test_truths_are_extrapolated_and_know_their_error(small_problem):
     remainder = 2.56 / 16**2
     np.testing.assert_allclose(truth.values["outputs"], 1 - remainder, rtol=1e-12)
     assert truth.own_error["outputs"] == pytest.approx(remainder / (1 - remainder), rel=1e-6)
-    assert truth.bias_of(16)["outputs"] == pytest.approx(0.8 / 16 + 2.56 / 16**2 + remainder, rel=0.01)
+    bias = (0.8 / 16 + 2.56 / 16**2 + remainder) / (1 - remainder)
+    assert truth.bias_of(16)["outputs"] == pytest.approx(bias, rel=1e-6)
     assert truth.bias_of(64)["outputs"] == pytest.approx(truth.bias_of(32)["outputs"] / 2)
     with pytest.raises(truths.TruthNotGoodEnough, match="a fifth"):
         truth.check_good_enough(4.9 * remainder)

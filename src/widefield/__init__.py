@@ -45,7 +45,7 @@ if TYPE_CHECKING:  # one line a public name; at run time each is imported when i
     from .problem.optimisers import SGD as SGD
     from .problem.optimisers import Optimiser as Optimiser
     from .problem.problem import Problem as Problem
-    from .problem.record import Record as Record
+    from .problem.problem import Record as Record
     from .problem.rules import DirectFeedbackAlignment as DirectFeedbackAlignment
     from .problem.rules import FeedbackAlignment as FeedbackAlignment
     from .problem.rules import GatedLinear as GatedLinear
@@ -56,8 +56,8 @@ if TYPE_CHECKING:  # one line a public name; at run time each is imported when i
     from .problem.schedules import Piecewise as Piecewise
     from .problem.schedules import PowerDecay as PowerDecay
     from .problem.schedules import Schedule as Schedule
-    from .problem.scope import NotInScope as NotInScope
-    from .problem.scope import Scope as Scope
+    from .problem.theory import NotInScope as NotInScope
+    from .problem.theory import Scope as Scope
     from .theories import AlternatingMonteCarlo as AlternatingMonteCarlo
     from .theories import ClosedLinear as ClosedLinear
     from .theories import FiniteWidth as FiniteWidth

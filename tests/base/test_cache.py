@@ -12,7 +12,7 @@ from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
 import widefield as wf
 from widefield.base import cache_folder
-from widefield.base.compilation import watching_compilation
+from widefield.base.session import watching_compilation
 
 SETTINGS = ("jax_compilation_cache_dir", *wf.cache._SETTINGS)
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="modes of files")

@@ -10,7 +10,7 @@ import pytest
 COUNTED = """
 import json, sys
 import jax
-from widefield.base.compilation import watching_compilation
+from widefield.base.session import watching_compilation
 from widefield.cli import main
 sys.argv = ["widefield", *{arguments!r}]
 with watching_compilation() as seen:

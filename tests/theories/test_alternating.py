@@ -16,7 +16,7 @@ from references import linear as linear_reference
 from references.particles import deep_single_point
 from widefield.asking import comparison
 from widefield.base.errors import InvalidInput, NotAccurate, UnknownName
-from widefield.base.precision import double_precision
+from widefield.base.numbers import double_precision
 from widefield.kernels import StaticKernel
 from widefield.solvers.alternating import iteration, marching, triangular
 from widefield.solvers.alternating.equations import Equations, Surroundings

@@ -442,7 +442,8 @@ def test_replicas_come_in_whole_groups():
     count = answer.attrs["replicas"]
     assert count % 8 == 0
     assert count > 8
-    plain = wf.solve(single_point(neurons=0), wf.InfiniteWidth(128, count, answer.attrs["rank_tolerance"], seed=3)).data
+    same = wf.InfiniteWidth(128, count, answer.attrs["rank_tolerance"], seed=3, dtype=answer.attrs["dtype"])
+    plain = wf.solve(single_point(neurons=0), same).data
     np.testing.assert_array_equal(answer.outputs, plain.outputs)
 
 
@@ -508,7 +509,7 @@ def test_a_cost_is_known_beforehand():
 
 
 def test_long_work_says_beforehand_what_it_will_cost(monkeypatch, capsys):
-    monkeypatch.setattr("widefield.theories.cost._LONG", 0.0)
+    monkeypatch.setattr("widefield.theories.replicas._LONG", 0.0)
     wf.solve(single_point(neurons=0), wf.InfiniteWidth(64, 2), progress=True)
     assert "2 replicas of 64 particles: about 0 s and 0.0 GiB" in capsys.readouterr().err
     wf.solve(single_point(neurons=0), wf.InfiniteWidth(64, 2), progress=False)

@@ -16,7 +16,7 @@ from ..base import check
 from ..base.arrays import Floats
 from ..base.describe import put
 from ..base.errors import InvalidInput
-from ..base.precision import double_precision
+from ..base.numbers import double_precision
 from .limits import NEAR, one_sided
 
 Elementwise = Callable[[Any], Array]

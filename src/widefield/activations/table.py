@@ -15,7 +15,7 @@ from jax import Array
 
 from ..base import check
 from ..base.errors import InvalidInput, UnknownName
-from ..base.precision import double_precision
+from ..base.numbers import double_precision
 from . import moments
 from .activation import Activation, Elementwise, OneVariance, TwoVariances
 

@@ -7,7 +7,7 @@ from typing import Any
 from ..base.errors import InvalidInput
 from ..problem.problem import Problem
 from ..problem.question import Question
-from ..problem.scope import Reason
+from ..problem.theory import Reason
 from ..theories import Theory
 
 

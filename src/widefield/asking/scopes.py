@@ -14,7 +14,7 @@ from ..base import files
 from ..base.errors import FileProblem
 from ..problem.gradient_flow import GradientFlow
 from ..problem.rules import LearningRule
-from ..problem.scope import Scope
+from ..problem.theory import Scope
 from ..theories import Theory
 
 MARKS = ("<!-- table of scopes -->", "<!-- end of the table -->")

@@ -8,10 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from ..base import files
-from ..base.compilation import Compilation, watching_compilation
 from ..base.errors import Diverged, Interrupted, InvalidInput
 from ..base.result import Result
-from ..base.session import Report, Session, progress_bar, says, watching_for_interrupt
+from ..base.session import (
+    Compilation,
+    Report,
+    Session,
+    progress_bar,
+    says,
+    watching_compilation,
+    watching_for_interrupt,
+)
 from ..problem.problem import Problem
 from ..problem.question import Question
 from ..problem.theory import Theory

@@ -13,7 +13,7 @@ from ..activations import get
 from ..base.arrays import Floats
 from ..base.describe import put
 from ..base.errors import InvalidInput
-from ..base.precision import double_precision
+from ..base.numbers import double_precision
 from .labels import Rule
 from .source import integers, stream
 from .synthetic import Synthetic

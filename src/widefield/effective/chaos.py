@@ -26,7 +26,7 @@ from jaxtyping import Array, Float, Int
 
 from ..activations import Activation
 from ..base.arrays import Floats
-from ..base.precision import double_precision
+from ..base.numbers import double_precision
 from ..gaussian.nested import evaluate
 from ..gaussian.roots import root
 from ..gaussian.sample_pairs import Pairs

@@ -15,7 +15,7 @@ from ..activations import Activation, get
 from ..base import check
 from ..base.arrays import Floats
 from ..base.errors import InvalidInput
-from ..base.precision import double_precision
+from ..base.numbers import double_precision
 from ..gaussian.averages import check_variance
 from ..problem.network import per_layer
 from .single_input import SMOOTH, Moments, moments

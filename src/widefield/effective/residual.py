@@ -21,7 +21,7 @@ from ..activations import Activation
 from ..base import check
 from ..base.arrays import Floats
 from ..base.errors import InvalidInput
-from ..base.precision import double_precision
+from ..base.numbers import double_precision
 from ..base.renamed import renamed
 from ..gaussian import average, feature_kernel
 from .single_input import SingleInput

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from ..activations import Activation, get
 from ..base import check
 from ..base.arrays import Floats
-from ..base.precision import double_precision
+from ..base.numbers import double_precision
 from ..base.renamed import renamed
 from ..gaussian.roots import root
 from ..gaussian.sample_pairs import Pairs

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from ..activations import Activation
 from ..base import check
 from ..base.arrays import Floats
-from ..base.precision import double_precision
+from ..base.numbers import double_precision
 from ..base.renamed import renamed
 from ..gaussian.roots import triangular_root
 from ..problem.network import MLP, widths_of

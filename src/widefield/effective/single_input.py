@@ -15,7 +15,7 @@ from ..activations.activation import Elementwise
 from ..base import check
 from ..base.arrays import Floats
 from ..base.errors import InvalidInput
-from ..base.precision import double_precision
+from ..base.numbers import double_precision
 from ..gaussian import average, average_derivative, fourth, slope_square, square
 from ..gaussian.averages import check_variance
 from .probes import kinks

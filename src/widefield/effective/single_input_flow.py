@@ -12,7 +12,7 @@ from ..activations import Activation, get
 from ..base import check
 from ..base.arrays import Floats
 from ..base.errors import InvalidInput
-from ..base.precision import double_precision
+from ..base.numbers import double_precision
 from .layer_table import after_first, layer_table
 from .universality import criticality
 

@@ -11,7 +11,7 @@ from ..activations import Activation, get
 from ..base import check
 from ..base.arrays import Floats
 from ..base.errors import InvalidInput
-from ..base.precision import double_precision
+from ..base.numbers import double_precision
 from . import critical_words, probes
 from .critical_points import Criticality, CriticalPoint, NotCritical, Rejected
 from .critical_search import Root, Scan, roots, scan

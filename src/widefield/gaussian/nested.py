@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ..base.arrays import Floats, Integers
 from ..base.errors import InvalidInput
-from ..base.precision import double_precision
+from ..base.numbers import double_precision
 
 Function = Callable[..., Any]
 """A vectorised function of one or more arrays, in numpy or jax."""

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from ..activations import Activation
 from ..base.arrays import Floats
-from ..base.precision import double_precision
+from ..base.numbers import double_precision
 from . import hermite
 from .activation_moments import slope_square, square
 from .averages import average, average_product

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..base import check
 from ..base.arrays import Floats
-from ..base.precision import double_precision
+from ..base.numbers import double_precision
 
 BLOCK = 256
 """Rows and columns of a block: what a block needs then fits into the processor's cache."""

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from ..base import check
 from ..base.arrays import Floats
 from ..base.errors import InvalidInput
-from ..base.precision import double_precision
+from ..base.numbers import double_precision
 from ..matrices.dense import Dense
 from ..matrices.substrate import Gradients, State, inner
 from ..problem.losses import SquaredError

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..base import check
 from ..base.errors import InvalidInput
-from ..base.precision import double_precision
+from ..base.numbers import double_precision
 from .blocks import blocks
 
 Function = Callable[[Any, Any], Any]

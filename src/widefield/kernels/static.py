@@ -18,7 +18,7 @@ from ..base import check
 from ..base.arrays import Floats
 from ..base.describe import put
 from ..base.errors import InvalidInput
-from ..base.precision import double_precision
+from ..base.numbers import double_precision
 from ..gaussian.pairs import TOLERANCE, Moments, Profile
 from ..problem.network import MLP, per_weight_layer
 from ..problem.rules import GradientDescent, LearningRule

@@ -26,12 +26,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from ..base.traced import Number
+from ..base.numbers import Number
 from .diffusing import DiffusingKnowledge
-from .knowledge import Answer, Knowledge, Question
-from .pools import Pool, Pools, put
-from .room import Room, larger
-from .spans import Span, block_size, in_blocks, new_directions, pad_to, refined
+from .knowledge import Answer, Knowledge, Pool, Pools, Question, put
+from .spans import Room, Span, larger, pad_to
 from .substrate import OuterProducts, Substrate, inner
 
 
@@ -330,7 +328,7 @@ class Conditioned(Substrate):
         """dW/dt in the coordinates of the spans."""
         matrix = self.matrices[name]
         left, right = (
-            None if span is None else self._extended(span, vectors.reshape(-1, vectors.shape[-1]))
+            None if span is None else span.extended(vectors.reshape(-1, vectors.shape[-1]), self.tolerance, self._agree)
             for span, vectors in ((matrix.left, gradient.left), (matrix.right, gradient.right))
         )
         matrix = dataclasses.replace(matrix, left=left, right=right)
@@ -345,16 +343,6 @@ class Conditioned(Substrate):
         if known is not None and known.vectors is vectors:
             return known.coordinates
         return inner(vectors.reshape(-1, vectors.shape[-1]), self.matrices[name].updates(side))
-
-    def _extended(self, span: Span, vectors: Float[Array, "p s"]) -> Span:
-        """With the directions of the vectors outside of it."""
-        coordinates = span.coordinates(vectors)
-        rows, count = new_directions(span.rows, vectors, coordinates, self.tolerance, self._agree)
-
-        def learn(span: Span, block: Array, number: Array) -> Span:
-            return span.appended(refined(block, span.rows), number)
-
-        return in_blocks(learn, span, rows, count, block_size(len(vectors)))
 
     def shaken(self, name: str, amount: Float[Array, ""], step: Array) -> Self:
         """Add a matrix with fresh entries N(0, amount^2): another slot of weight `amount`."""

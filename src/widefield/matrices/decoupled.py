@@ -6,7 +6,7 @@ from typing import Self
 
 from jaxtyping import Array, Float
 
-from ..base.traced import Number
+from ..base.numbers import Number
 from .conditioned import Conditioned
 from .substrate import inner
 

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from ..base.traced import Number, root
+from ..base.numbers import Number, root
 from .substrate import OuterProducts, Substrate
 
 

@@ -18,8 +18,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from .knowledge import Answer, Question
-from .pools import Pools, put
+from .knowledge import Answer, Pools, Question, put
 from .spans import cleared, in_blocks, inverse_root, pad_to, put_rows
 from .substrate import inner
 

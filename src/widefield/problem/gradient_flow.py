@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from ..base import check
 from ..base.describe import put
+from ..base.numbers import present, traced
 from ..base.renamed import renamed
-from ..base.traced import present, traced
 from ..matrices.substrate import State
 from .optimisers import Gradient, Optimiser, Values
 

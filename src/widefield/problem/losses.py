@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..base import check
 from ..base.describe import Described, put
 from ..base.errors import InvalidInput
-from ..base.traced import traced
+from ..base.numbers import traced
 
 REDUCTIONS = ("sum", "mean")
 

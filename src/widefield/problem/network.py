@@ -15,8 +15,8 @@ from ..activations import Activation, get
 from ..base import check
 from ..base.describe import Described, put
 from ..base.errors import InvalidInput
+from ..base.numbers import present, root, traced
 from ..base.renamed import former
-from ..base.traced import present, root, traced
 
 PARAMETERISATIONS = ("mean-field", "ntk")
 

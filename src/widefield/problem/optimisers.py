@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..base import check
 from ..base.describe import Described, parse_plain, put
 from ..base.errors import InvalidInput
-from ..base.traced import present, traced
+from ..base.numbers import present, traced
 from ..matrices.substrate import State
 from .schedules import Schedule, rates_of
 

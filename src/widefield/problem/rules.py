@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ..base import check
 from ..base.describe import Described, put
 from ..base.errors import InvalidInput
-from ..base.traced import present, root, traced
+from ..base.numbers import present, root, traced
 from ..matrices.substrate import Backward, Forward, Gradients, State, Weights
 
 if TYPE_CHECKING:

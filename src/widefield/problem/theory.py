@@ -1,22 +1,34 @@
-"""What every theory is."""
+"""What a theory is, and what it answers: declared once, from which follow its refusals and the tables of the docs."""
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import MISSING, dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import tomli_w
 
 from ..base.describe import Described
 from ..base.errors import InvalidInput
+from ..base.numbers import double_precision
 from ..base.renamed import in_old_words
 from ..base.version import __version__
-from .scope import NotInScope, Reason, Scope
 
 if TYPE_CHECKING:
+    from ..activations import Activation
     from ..base.session import Session
+    from .losses import Loss
+    from .optimisers import Optimiser
     from .problem import Problem
+    from .rules import LearningRule
+
+OPTIONS = ("momentum", "weight_decay", "temperature", "batch_size")
+"""What an optimiser may do beside following the gradient of all samples."""
+
+RECORDS = ("kernels", "test_kernels", "two_time", "responses")
+"""What a theory is asked to keep beside outputs and losses. Some neurons are kept where there are any."""
 
 
 @dataclass(frozen=True)
@@ -72,9 +84,7 @@ class Theory(Described, family="theory"):
         """Identifies a run: a checkpoint may only be resumed by the same theory on the same problem."""
         sections = {name: getattr(problem, name) for name in problem.sections}
         told = {name: in_old_words(part.to_table(), part.old_words) for name, part in sections.items()}
-        settings = in_old_words(
-            {field.name: getattr(self, field.name) for field in fields(self) if field.repr}, self.old_words
-        )
+        settings = in_old_words({f.name: getattr(self, f.name) for f in fields(self) if f.repr}, self.old_words)
         named = ", ".join(f"{name}={value!r}" for name, value in settings.items())
         text = "\n".join([__version__, tomli_w.dumps(told), f"{type(self).__qualname__}({named})"])
         return hashlib.sha256(text.encode()).hexdigest()
@@ -87,3 +97,158 @@ class Theory(Described, family="theory"):
     def label(self) -> str:
         """A few words for legends and tables."""
         return self.kind
+
+
+class Reason(NamedTuple):
+    """Why a theory does not answer a problem: the field, its value, what is in the way."""
+
+    field: str
+    value: object
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.field} = {_shown(self.value)}: {self.why}"
+
+
+class NotInScope(InvalidInput):
+    """A theory was asked what it does not answer; `reasons` holds everything that is in the way."""
+
+    def __init__(self, theory: str, reasons: list[Reason], others: list[str]) -> None:
+        """State the reasons, a line each, and the kinds of the theories that answer."""
+        self.theory, self.reasons, self.others = theory, tuple(reasons), tuple(others)
+        helped = f"theories that answer it: {', '.join(others)}" if others else "no theory answers all of it"
+        super().__init__(
+            "\n".join([f"the theory {theory!r} does not answer this problem:", *map(str, reasons), helped])
+        )
+
+
+class Clause(NamedTuple):
+    """A condition on several fields: the problem is refused where `test` holds; `field` is the one to name."""
+
+    field: str
+    test: Callable[[Problem], bool]
+    why: str
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What a theory answers. Whatever a problem has beyond it is refused, all reasons at once, before any work.
+
+    Limits of memory and numbers are no matter of scope.
+
+    Args:
+        rules: learning rules that are known; None: any, also the user's own. The same for:
+        losses: loss functions.
+        optimisers: ways to move weights.
+        options: what an optimiser may do, of `OPTIONS`.
+        activations: "any", "no jumps" (a finite tangent kernel), "smooth", "linear", or "linear or gated" (any, if
+            frozen gates take the place of the nonlinearity).
+        hidden_layers: exactly so many; None: any number.
+        outputs: at most so many; None: any number.
+        parameterisations: of the network.
+        richness: "any", "positive", or "ignored" (every problem is answered as if it were 0).
+        random_start: whether networks may start from random outputs of order one ("ntk", not centred).
+        records: what can be kept, of `RECORDS`.
+        also: conditions on several fields.
+        words: by field, why a value is refused where there is more to say than that it is.
+        cost: how time grows, for the table of the docs.
+        error: how good the answer is, for the same.
+    """
+
+    rules: tuple[type[LearningRule], ...] | None = None
+    losses: tuple[type[Loss], ...] | None = None
+    optimisers: tuple[type[Optimiser], ...] | None = None
+    options: frozenset[str] = frozenset(OPTIONS)
+    activations: Literal["any", "no jumps", "smooth", "linear", "linear or gated"] = "any"
+    hidden_layers: int | None = None
+    outputs: int | None = None
+    parameterisations: tuple[str, ...] = ("mean-field", "ntk")
+    richness: Literal["any", "positive", "ignored"] = "any"
+    random_start: bool = True
+    records: frozenset[str] = frozenset(RECORDS)
+    also: tuple[Clause, ...] = ()
+    words: Mapping[str, str] = field(default_factory=dict)
+    cost: str = ""
+    error: str = ""
+
+    def reasons(self, problem: Problem) -> list[Reason]:
+        """Everything in a problem that is not answered."""
+        found = [*self._parts(problem), *self._network(problem), *self._records(problem)]
+        found = [Reason(name, value, self.words.get(name, why)) for name, value, why in found]
+        return found + [Reason(c.field, attrgetter(c.field)(problem), c.why) for c in self.also if c.test(problem)]
+
+    def left_out(self, problem: Problem, kept: set[str]) -> list[str]:
+        """What was asked and is neither refused nor in the answer, whose variables are `kept`."""
+        record, found = problem.record, []
+        if record.neurons and "preactivation" not in kept:
+            found.append(Reason("record.neurons", record.neurons, "there are no sampled neurons to keep"))
+        if record.test_kernels and not problem.samples.test_samples:
+            found.append(Reason("record.test_kernels", True, "there are no test samples"))
+        if self.richness == "ignored" and problem.network.richness:
+            found.append(Reason("network.richness", problem.network.richness, "is taken to be 0"))
+        return [str(reason) for reason in found]
+
+    def _parts(self, problem: Problem) -> list[Reason]:
+        found = []
+        for name, known in (("rule", self.rules), ("loss", self.losses), ("optimiser", self.optimisers)):
+            given = getattr(problem, name)
+            # Not isinstance: a gated network descends the gradient too, but is another network.
+            if known is not None and type(given) not in known:
+                found.append(Reason(name, given, "known are " + ", ".join(member.kind for member in known)))
+        for name in OPTIONS:
+            value = getattr(problem.optimiser, name, None)
+            if value and name not in self.options:
+                found.append(Reason(f"optimiser.{name}", value, "is not in its equations"))
+        return found
+
+    def _network(self, problem: Problem) -> list[Reason]:
+        network, found = problem.network, []
+        gates = problem.rule.gated and self.activations == "linear or gated"
+        obstacle = "" if gates else _obstacle(network.phi, self.activations)
+        if obstacle:
+            found.append(Reason("network.activation", network.activation, obstacle))
+        if self.hidden_layers not in (None, network.hidden_layers):
+            found.append(
+                Reason("network.hidden_layers", network.hidden_layers, f"it is for exactly {self.hidden_layers}")
+            )
+        if self.outputs is not None and problem.samples.outputs > self.outputs:
+            found.append(Reason("network.outputs", problem.samples.outputs, f"it is for at most {self.outputs}"))
+        if network.parameterisation not in self.parameterisations:
+            why = "at infinite width this is lazy, and has no equations here"
+            found.append(Reason("network.parameterisation", network.parameterisation, why))
+        if self.richness == "positive" and network.richness == 0:
+            found.append(Reason("network.richness", 0.0, "nothing moves in the lazy limit"))
+        if network.starts_at_random and "ntk" in self.parameterisations and not self.random_start:
+            why = "starts from outputs that differ between networks, in the parameterisation 'ntk'; set it to true"
+            found.append(Reason("network.centred", False, why))
+        return found
+
+    def _records(self, problem: Problem) -> list[Reason]:
+        names = [name for name in RECORDS if getattr(problem.record, name) and name not in self.records]
+        return [Reason(f"record.{name}", True, "is not among what it can record; set it to false") for name in names]
+
+
+def _obstacle(phi: Activation, allowed: str) -> str:
+    """What keeps an activation from being as smooth as it has to be; empty if nothing."""
+    if allowed.startswith("linear") and phi.name != "linear":
+        return f"the equations close for {allowed} networks only"
+    if allowed == "smooth" and phi.kinks:
+        return "it has a kink, where its second derivative is not a function"
+    if allowed == "no jumps" and _jumps(phi):
+        return "it jumps, so that its neural tangent kernel is infinite"
+    return ""
+
+
+def _jumps(phi: Activation) -> bool:
+    """Whether the function itself, not only a derivative, is discontinuous at one of its kinks."""
+    with double_precision():
+        return any(abs(float(phi(kink + 1e-9)) - float(phi(kink - 1e-9))) > 1e-6 for kink in phi.kinks)
+
+
+def _shown(value: Any) -> str:
+    """As in a TOML file; a part of a problem by its kind."""
+    if isinstance(value, Described):
+        return repr(value.kind)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else repr(value)

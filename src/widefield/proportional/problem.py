@@ -15,8 +15,7 @@ from ..base.errors import Diverged, Interrupted, InvalidInput
 from ..problem.gradient_flow import GradientFlow
 from ..problem.optimisers import SGD, Optimiser
 from ..problem.question import Question
-from ..problem.scope import Reason
-from ..problem.theory import Theory
+from ..problem.theory import Reason, Theory
 from .dynamics import solve
 from .long_times import gradient_flow, solve_long
 from .result import Dynamics

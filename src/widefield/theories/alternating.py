@@ -14,13 +14,12 @@ from ..base import check
 from ..base.arrays import Arrays
 from ..base.describe import put
 from ..base.errors import InvalidInput, NotAccurate
-from ..base.precision import double_precision
+from ..base.numbers import double_precision
 from ..base.renamed import renamed
 from ..kernels.static import StaticKernel
 from ..problem.optimisers import SGD
 from ..problem.rules import DirectFeedbackAlignment, FeedbackAlignment, GatedLinear, GradientDescent, Hebb
-from ..problem.scope import Clause, Scope
-from ..problem.theory import Theory
+from ..problem.theory import Clause, Scope, Theory
 from ..solvers.alternating.equations import Equations, Rule
 from ..solvers.alternating.iteration import Iteration, Solution, alternate
 from ..solvers.alternating.noise import Sampling, counts

@@ -17,8 +17,7 @@ from ..base.describe import put
 from ..base.errors import InvalidInput, NotAccurate
 from ..problem.optimisers import SGD
 from ..problem.rules import DirectFeedbackAlignment, FeedbackAlignment, GatedLinear, GradientDescent, Hebb
-from ..problem.scope import RECORDS, Clause, Scope
-from ..problem.theory import Theory
+from ..problem.theory import RECORDS, Clause, Scope, Theory
 from ..solvers.closed.feedback import FeedbackSweep
 from ..solvers.closed.fixed_point import Grid, iterate
 from ..solvers.closed.gated import GatedSweep

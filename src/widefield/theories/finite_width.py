@@ -13,14 +13,13 @@ from jaxtyping import Array, Int
 
 from ..base import check
 from ..base.describe import put
-from ..base.precision import double_precision
+from ..base.numbers import double_precision
 from ..base.renamed import renamed
 from ..matrices.dense import Dense
-from ..matrices.room import Room
+from ..matrices.spans import Room
 from ..matrices.substrate import State
 from ..problem.rules import FeedbackAlignment
-from ..problem.scope import RECORDS, Scope
-from ..problem.theory import Theory
+from ..problem.theory import RECORDS, Scope, Theory
 from ..training.course import Course
 from ..training.observe import Observer
 from ..training.program import Program, compile_problem

@@ -15,15 +15,14 @@ from ..base import check
 from ..base.arrays import Arrays, Floats
 from ..base.describe import put
 from ..base.errors import InvalidInput
-from ..base.precision import double_precision
+from ..base.numbers import double_precision
 from ..base.renamed import renamed
 from ..gaussian.sample_pairs import Pairs
 from ..kernels.fluctuations import KernelFluctuations, SaddlePoint, kernel_fluctuations, saddle_point
 from ..problem.losses import SquaredError
 from ..problem.optimisers import SGD
 from ..problem.rules import GradientDescent
-from ..problem.scope import Clause, Scope
-from ..problem.theory import Theory
+from ..problem.theory import Clause, Scope, Theory
 from ..trajectory.trajectory import Trajectory
 from .recorder import Recorder
 from .recording import from_arrays

@@ -11,7 +11,7 @@ from ..matrices.conditioned import Conditioned
 from ..matrices.decoupled import Decoupled
 from ..problem.gradient_flow import GradientFlow
 from ..problem.optimisers import SGD
-from ..problem.scope import RECORDS, Scope
+from ..problem.theory import RECORDS, Scope
 from ..training.program import Program
 from ..training.tangent import TangentProgram
 from .infinite_width import InfiniteWidth

@@ -14,15 +14,13 @@ from ..base.errors import InvalidInput, NotAccurate
 from ..base.renamed import renamed
 from ..base.session import Session
 from ..matrices.conditioned import Conditioned
-from ..problem.scope import Clause, Scope
-from ..problem.theory import Theory
+from ..problem.theory import Clause, Scope, Theory
 from ..training import checkpoint
 from ..training.program import Program
 from ..trajectory.trajectory import Trajectory
 from . import recording
-from .cost import Cost
 from .recording import averaged, from_outcome
-from .replicas import Replicas, Settings, expected_directions
+from .replicas import Cost, Replicas, Settings, expected_directions
 
 if TYPE_CHECKING:
     from ..problem.problem import Problem
@@ -143,7 +141,9 @@ class InfiniteWidth(Theory, kind="infinite-width"):
         if self._fixed:
             settings = self._settings(self.particles or _PARTICLES, self.rank_tolerance or _RANK_TOLERANCE)
         run = Replicas(settings, problem, Session(), "")
-        return run.cost((self.replicas or _REPLICAS) if self._fixed else settings.whole_groups(max(self.replicas or 0, 4)))
+        return run.cost(
+            (self.replicas or _REPLICAS) if self._fixed else settings.whole_groups(max(self.replicas or 0, 4))
+        )
 
     def _announce(self, run: Replicas, replicas: int, session: Session, *, done: int = 0) -> None:
         """Refuse what does not fit into memory, and say beforehand what takes long."""

@@ -15,7 +15,7 @@ from ..base import check
 from ..base.arrays import Arrays, Floats
 from ..base.describe import put
 from ..base.errors import InvalidInput
-from ..base.precision import double_precision
+from ..base.numbers import double_precision
 from ..base.renamed import renamed
 from ..base.statistics import mean_and_error
 from ..kernels import dynamics
@@ -24,8 +24,7 @@ from ..kernels.linear_model import LinearModel
 from ..kernels.static import StaticKernel
 from ..problem.gradient_flow import GradientFlow
 from ..problem.optimisers import SGD
-from ..problem.scope import Clause, Scope
-from ..problem.theory import Theory
+from ..problem.theory import Clause, Scope, Theory
 from ..trajectory.trajectory import Trajectory
 from .recorder import Recorder
 from .recording import Variables, from_arrays

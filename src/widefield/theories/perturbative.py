@@ -18,7 +18,7 @@ from ..base import check
 from ..base.arrays import Arrays, Floats
 from ..base.describe import put
 from ..base.errors import NotAccurate
-from ..base.precision import double_precision
+from ..base.numbers import double_precision
 from ..base.renamed import renamed
 from ..gaussian.sobol import matched, normals
 from ..kernels.dynamics import NOT_STILL
@@ -26,8 +26,7 @@ from ..kernels.static import LayerKernels, StaticKernel
 from ..problem.gradient_flow import GradientFlow
 from ..problem.optimisers import SGD
 from ..problem.rules import GradientDescent
-from ..problem.scope import RECORDS, Clause, Scope
-from ..problem.theory import Theory
+from ..problem.theory import RECORDS, Clause, Scope, Theory
 from ..solvers.perturbation.linear import LinearCorrection
 from ..solvers.perturbation.nonlinear import SampledCorrection, sampled
 from ..solvers.perturbation.order import Correction, Kernels

@@ -228,6 +228,8 @@ def averaged(trajectory: Trajectory) -> Trajectory:
             variables[name] = trajectory.mean(name)
             variables[f"{name}_error"] = wider * trajectory.standard_error(name)
     replicas = {**data.attrs, "replicas": data.sizes["seed"]}
-    doubles = {name: value.astype(np.float64) if value.dtype == np.float32 else value for name, value in variables.items()}
+    doubles = {
+        name: value.astype(np.float64) if value.dtype == np.float32 else value for name, value in variables.items()
+    }
     averages = xr.Dataset(doubles).assign_coords({"step": data["step"], "layer": data["layer"]})
     return Trajectory(averages.assign_attrs(replicas), trajectory.problem, trajectory.theory)

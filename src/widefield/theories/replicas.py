@@ -1,11 +1,13 @@
-"""Independent solutions at infinite width, side by side in one compiled program."""
+"""Independent solutions at infinite width, side by side in one compiled program, and what they will cost."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import equinox as eqx
@@ -13,11 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from ..base.precision import double_precision
+from ..base import check
+from ..base.numbers import double_precision
 from ..gaussian.sobol import normals
 from ..matrices.conditioned import Conditioned
-from ..matrices.room import Room, on_ladder
-from ..matrices.spans import block_size
+from ..matrices.spans import Room, block_size, on_ladder
 from ..matrices.substrate import State
 from ..problem.rules import hidden
 from ..training.course import Course
@@ -25,7 +27,6 @@ from ..training.observe import Observer
 from ..training.program import Program, compile_problem
 from ..training.runner import AXIS, Outcome, Runner, over_seeds
 from ..trajectory.two_time import Factors
-from .cost import Cost, of_run
 from .folded_fields import FieldSizes, FoldedFields
 
 if TYPE_CHECKING:
@@ -37,6 +38,12 @@ LAZY_RICHNESS = 1e-6
 
 _SIDE_BY_SIDE = 8192
 """Particles, of all replicas together, that run side by side: more gain nothing and need memory."""
+
+_LONG = 30.0
+"""Seconds from which on it is worth telling."""
+
+_GROWTH = 1.6
+"""To find directions takes this much more than to use them, over a run; measured."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +102,7 @@ class Replicas:
         named, matrices = dict(room.matrices), len(room.pools) - 1
         rooms = [named.get(hidden(layer), room.usual)[:2] for layer in range(1, matrices + 1)]
         backward = rows if program.one_pass else rows * (1 + outputs)
-        flops = of_run(
+        flops = flops_of_run(
             moments=runner.course.moments,
             rows=rows,
             backward=backward,
@@ -148,7 +155,7 @@ class Replicas:
 def expected_directions(problem: Problem, rank_tolerance: float) -> tuple[float, float]:
     """How many directions a matrix and its transpose will be asked about, roughly.
 
-    Measured at a tolerance of 0.07: 48 and 74 for 10 samples on a sphere, 180 and 290 for 40, 160 and 320 for 64 digits;
+    Measured at 0.07: 48 and 74 for 10 samples on a sphere, 180 and 290 for 40, 160 and 320 for 64 digits,
     at 0.1 340 and 750 for 256 digits; twice as many at 0.01. Langevin noise needs one for every sample and step.
     """
     samples = problem.samples
@@ -243,3 +250,66 @@ def _enlarged(kept: tuple[Program, tuple[Float[Array, "seeds _ s"], ...]], state
         return program.on_larger(state, state.substrate.with_room(room, streams))
 
     return over_seeds(one, (state, streams), alone=False)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Floating point operations and bytes of memory: of states that run side by side, and of all records."""
+
+    flops: float
+    state_bytes: int
+    record_bytes: int
+
+    @property
+    def bytes(self) -> int:
+        """In all."""
+        return self.state_bytes + self.record_bytes
+
+    @property
+    def seconds(self) -> float:
+        """At the speed of products of matrices on this machine, which is measured, without compilation."""
+        return self.flops / speed()
+
+    def check_memory(self) -> None:
+        """Raise `InvalidInput` for what would not fit."""
+        check.memory("particles", self.state_bytes, "reduce particles or samples, or raise rank_tolerance")
+        advice = "record less often (record.every) or fewer samples (record.samples)"
+        check.memory("records", self.record_bytes, advice)
+
+    def __str__(self) -> str:
+        """For people who wait."""
+        spent, size = _time(self.seconds), self.bytes / 2**30
+        return f"about {spent} and {size:.1f} GiB ({self.flops / 1e12:.2g} TFlop at {speed() / 1e9:.0f} GFlop/s)"
+
+    @property
+    def long(self) -> bool:
+        """Whether somebody should be told."""
+        return self.seconds > _LONG
+
+
+def flops_of_run(
+    *, moments: int, rows: int, backward: int, particles: int, rooms: list[tuple[int, int]], replicas: int
+) -> float:
+    """Flops of replicas: two products a question, with [q; f] and [e; r] of the given room, forward and backward."""
+    per_moment = sum(4 * (rows + backward) * particles * sum(room) + 2 * rows * room[0] * room[1] for room in rooms)
+    return _GROWTH * replicas * moments * float(per_moment)
+
+
+@lru_cache
+def speed() -> float:
+    """Flops a second of products like those of a step."""
+    rows, size, particles = 64, 512, 1024
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((rows, particles)), rng.standard_normal((size, particles))
+    best = 0.0
+    for _ in range(5):
+        began = time.perf_counter()
+        a @ b.T
+        best = max(best, 2.0 * rows * size * particles / (time.perf_counter() - began))
+    return best
+
+
+def _time(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

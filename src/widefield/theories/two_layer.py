@@ -19,13 +19,12 @@ from ..base import check, ode
 from ..base.arrays import Arrays
 from ..base.describe import put
 from ..base.errors import InvalidInput
-from ..base.precision import double_precision
+from ..base.numbers import double_precision
 from ..base.renamed import renamed
 from ..problem.gradient_flow import GradientFlow
 from ..problem.optimisers import SGD
 from ..problem.rules import DirectFeedbackAlignment, FeedbackAlignment, GatedLinear, GradientDescent, Hebb
-from ..problem.scope import Clause, Scope
-from ..problem.theory import Theory
+from ..problem.theory import Clause, Scope, Theory
 from ..solvers.two_layer import flow, neurons
 from ..solvers.two_layer.measured import Measured, freezes_biases
 from ..solvers.two_layer.particles import Layout, Neurons, Process, Vectors, advance, discrete

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..matrices.substrate import Backward, Forward, Gradients, State, inner
-from ..problem.record import Part, Record
+from ..problem.problem import Part, Record
 from ..problem.rules import hidden, true_gradient
 from .program import Program
 

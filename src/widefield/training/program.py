@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from ..activations import Activation
-from ..base.traced import Number, root, with_arrays
+from ..base.numbers import Number, root, with_arrays
 from ..matrices.spans import pad_to
 from ..matrices.substrate import Backward, Forward, Gradients, OuterProducts, State, Substrate, Weights, inner
 from ..problem.losses import Loss

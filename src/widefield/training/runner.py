@@ -19,7 +19,7 @@ from ..base.arrays import Arrays
 from ..base.errors import FileProblem
 from ..base.session import Session
 from ..matrices.conditioned import Conditioned
-from ..matrices.room import Room
+from ..matrices.spans import Room
 from ..matrices.substrate import State
 from . import checkpoint
 from .course import SHARED, Course, Played, Stretch, named, play

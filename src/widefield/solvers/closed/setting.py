@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ...base.arrays import Floats
-from ...base.precision import double_precision
+from ...base.numbers import double_precision
 from ...problem.losses import Loss
 from ...problem.optimisers import SGD
 from ...problem.problem import Problem

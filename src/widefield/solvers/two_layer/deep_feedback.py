@@ -22,7 +22,7 @@ from scipy.optimize import brentq
 
 from ...base import check, ode
 from ...base.arrays import Floats
-from ...base.precision import double_precision
+from ...base.numbers import double_precision
 
 _ACCURACY = 1e-12
 

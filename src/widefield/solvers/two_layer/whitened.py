@@ -27,7 +27,7 @@ from scipy.special import dawsn
 from ...base import check, ode
 from ...base.arrays import Floats
 from ...base.errors import InvalidInput
-from ...base.precision import double_precision
+from ...base.numbers import double_precision
 from ...problem.rules import DirectFeedbackAlignment, FeedbackAlignment, GradientDescent, Hebb, LearningRule
 
 _ACCURACY = 1e-12

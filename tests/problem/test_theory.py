@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import widefield as wf
-from widefield.problem.scope import OPTIONS, RECORDS, Reason, Scope
+from widefield.problem.theory import OPTIONS, RECORDS, Reason, Scope
 
 THEORIES = {
     "alternating-monte-carlo": wf.AlternatingMonteCarlo(20, replicas=1),

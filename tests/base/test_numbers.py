@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import widefield as wf
-from widefield.base.traced import present, root, traced, with_arrays
+from widefield.base.numbers import present, root, traced, with_arrays
 
 DESCRIBED = {
     "no number": wf.SGD(0.1, 3),

@@ -12,8 +12,8 @@ import pytest
 from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
 import widefield as wf
-from widefield.base import compilation
-from widefield.base.compilation import watching_compilation
+from widefield.base import session
+from widefield.base.session import watching_compilation
 
 TWICE = """
 import json, jax, widefield as wf
@@ -58,7 +58,7 @@ def test_nothing_is_counted_after_the_block_also_if_it_fails(compiler):
         raise KeyError("x")
     compiler()(jnp.zeros(3))
     assert seen.programs == 0
-    assert not compilation._watching
+    assert not session._watching
 
 
 def test_other_threads_are_seen(compiler):
@@ -72,7 +72,7 @@ def test_other_threads_are_seen(compiler):
 
 def test_seconds_inside_other_seconds_count_once():
     """A program may be compiled while another is traced: each second belongs to what was really done in it."""
-    trace, compile_ = compilation._TRACED[0], compilation._COMPILED
+    trace, compile_ = session._TRACED[0], session._COMPILED
     with watching_compilation() as seen:
         began = time.perf_counter()
         for _ in range(2):
@@ -88,10 +88,10 @@ def test_seconds_inside_other_seconds_count_once():
 
 def test_programs_from_disk_are_loaded_and_not_compiled():
     with watching_compilation() as seen:
-        jax.monitoring.record_event_duration_secs(compilation._READ, 0.001)
-        jax.monitoring.record_event_duration_secs(compilation._COMPILED, 0.002)
+        jax.monitoring.record_event_duration_secs(session._READ, 0.001)
+        jax.monitoring.record_event_duration_secs(session._COMPILED, 0.002)
         time.sleep(0.01)
-        jax.monitoring.record_event_duration_secs(compilation._COMPILED, 0.003)
+        jax.monitoring.record_event_duration_secs(session._COMPILED, 0.003)
     assert (seen.loaded, seen.programs) == (1, 1)
     assert (seen.loading, seen.compiled) == pytest.approx((0.002, 0.003))
 

@@ -1,8 +1,11 @@
-"""Descriptions whose numbers are arguments of compiled code, so that other numbers need no other code.
+"""Numbers in compiled code: double precision for ours, and arguments instead of constants.
 
-A frozen dataclass is split into its frame (class, whole numbers, flags, texts), for which code is compiled, and its
-numbers, which jax traces. A number that is exactly zero belongs to the frame: without momentum there is no velocity,
-without temperature no noise, and code for what is absent is never made.
+The user's jax settings stay as they are: `double_precision` holds within a block.
+
+The numbers of a description are arguments, so that other numbers need no other code: `traced` splits a frozen
+dataclass into its frame (class, whole numbers, flags, texts), for which code is compiled, and its numbers, which jax
+traces. A number that is exactly zero belongs to the frame: without momentum there is no velocity, without temperature
+no noise, and code for what is absent is never made.
 """
 
 from __future__ import annotations
@@ -10,7 +13,8 @@ from __future__ import annotations
 import copy
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
 import jax
@@ -27,6 +31,19 @@ Number = float | Float[Array, ""]
 
 _SOME = 1.0
 """Stands in a frame for any number that is not zero."""
+
+
+@contextmanager
+def double_precision() -> Iterator[None]:
+    """Within this block jax computes in float64; outside, whatever the user chose stays in force.
+
+    Blocks inside such a block cost nothing: a loop over many averages enters once, around all of them.
+    """
+    if jax.config.jax_enable_x64:  # type: ignore[attr-defined]
+        yield
+        return
+    with jax.enable_x64(True):
+        yield
 
 
 def traced(*names: str) -> Callable[[type[T]], type[T]]:
