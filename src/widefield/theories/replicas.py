@@ -8,12 +8,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
+from numpy.typing import NDArray
 
 from ..base import check
 from ..base.numbers import double_precision
@@ -44,6 +45,9 @@ _LONG = 30.0
 
 _GROWTH = 1.6
 """To find directions takes this much more than to use them, over a run; measured."""
+
+_WORKSPACE = 1.25
+"""What compiled programs need beside the states that they work on, as a factor; measured."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +121,7 @@ class Replicas:
         if self.fields is not None:
             sizes = self._field_sizes(self.fields)
             flops, records = flops + replicas * sizes.flops, records + 8 * sizes.numbers(group)
-        return Cost(flops, self.start.bytes(), records)
+        return Cost(flops, self.start.bytes(group), records)
 
     def _field_sizes(self, keeper: FoldedFields) -> FieldSizes:
         observer = self.runner.observer
@@ -197,7 +201,7 @@ class ConditionedStart:
         room, tolerance = room or self.room, jnp.asarray(self.settings.rank_tolerance, self.settings.dtype)
         while True:
             streams = self._streams(seeds, room)
-            state = _start(self.program, tolerance, jnp.asarray(seeds), streams, room, self.settings.substrate)
+            state = _start((self.program, tolerance, jnp.asarray(seeds), room, self.settings.substrate), streams)
             if not bool(state.substrate.exhausted):
                 return state
             assert isinstance(state.substrate, Conditioned)
@@ -209,30 +213,29 @@ class ConditionedStart:
 
     def _streams(self, seeds: Sequence[int], room: Room) -> tuple[Float[Array, "seeds _ s"], ...]:
         """Normal numbers for every population."""
-        return tuple(
-            jnp.asarray(
-                np.stack([normals(seed, population, count, self.settings.particles) for seed in seeds]),
-                self.settings.dtype,
-            )
-            for population, count in enumerate(room.pools)
-        )
+        return tuple(jnp.asarray(self._stream(seeds, population, count)) for population, count in enumerate(room.pools))
 
-    def bytes(self) -> int:
-        """Memory of the states of a group: what populations have seen and will draw, and both sides of matrices."""
+    def _stream(self, seeds: Sequence[int], population: int, count: int) -> NDArray[Any]:
+        made = np.empty((len(seeds), count, self.settings.particles), self.settings.dtype)
+        for number, seed in enumerate(seeds):
+            made[number] = normals(seed, population, count, self.settings.particles)
+        return made
+
+    def bytes(self, replicas: int) -> int:
+        """Memory of states side by side: what populations have seen and will draw, and both sides of matrices."""
         held = 2 * sum(self.room.pools) + 2 * sum(self.room.usual) * (len(self.room.pools) - 1)
         fields = 6 * self.program.inputs.shape[0] * self.program.targets.shape[1] * len(self.room.pools)
-        return np.dtype(self.settings.dtype).itemsize * self.settings.group * self.settings.particles * (held + fields)
+        size = np.dtype(self.settings.dtype).itemsize * replicas * self.settings.particles
+        return int(_WORKSPACE * size * (held + fields))
 
 
-@eqx.filter_jit
+@eqx.filter_jit(donate="all-except-first")
 def _start(
-    program: Program,
-    tolerance: Float[Array, ""],
-    seeds: Int[Array, " seeds"],
+    kept: tuple[Program, Float[Array, ""], Int[Array, " seeds"], Room, type[Conditioned]],
     streams: tuple[Float[Array, "seeds _ s"], ...],
-    room: Room,
-    substrate: type[Conditioned],
 ) -> State:
+    program, tolerance, seeds, room, substrate = kept
+
     def one(both: tuple[Array, tuple[Array, ...]]) -> State:
         ratios = jnp.stack(program.ratios)
         return program.start(substrate.create(*both, ratios, tolerance=tolerance, room=room, axis=AXIS))
