@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from widefield.base.seal import sealed
 from widefield.proportional import LinearNetwork, LinearTask, Spectrum, lr_sweep, power_law
 
 GRAM = np.array([[2.0, 0.5], [0.5, 1.0]])
@@ -53,6 +54,11 @@ def assert_same_data(one, other):
             assert value.dtype == other.variables[name].dtype
         np.testing.assert_array_equal(value.values, other.variables[name].values)
     assert one.attrs.items() <= other.attrs.items()
+
+
+def write_sealed(data, path):
+    """A file that nobody damaged, whatever is in it."""
+    path.write_bytes(sealed(bytes(data.to_netcdf(engine="h5netcdf"))))
 
 
 def small_sweep(parameterisation="mean-field", **options):

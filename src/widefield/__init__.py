@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # one line a public name; at run time each is imported when i
     from .base.errors import Interrupted as Interrupted
     from .base.errors import InvalidInput as InvalidInput
     from .base.errors import NotAccurate as NotAccurate
+    from .base.errors import NotSaved as NotSaved
     from .base.errors import Stopped as Stopped
     from .base.errors import UnknownName as UnknownName
     from .base.errors import WidefieldError as WidefieldError

@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 
 import widefield as wf
-from problems import small_sweep
+from problems import small_sweep, write_sealed
 from widefield import cli
 from widefield.asking.loading import ROOMS
 from widefield.base.errors import FileProblem
@@ -88,10 +88,10 @@ def test_damaged_flows_are_named(kind, tmp_path):
     MADE[kind]().save(tmp_path / "answer.nc")
     with xr.open_dataset(tmp_path / "answer.nc", engine="h5netcdf") as opened:
         data = opened.load()
-    data.drop_vars("vertex").to_netcdf(tmp_path / "less.nc", engine="h5netcdf")
+    write_sealed(data.drop_vars("vertex"), tmp_path / "less.nc")
     with pytest.raises(FileProblem, match=r"is damaged: it lacks vertex"):
         wf.load(tmp_path / "less.nc")
-    data.assign(_network=((), "kind = 'mpl'")).to_netcdf(tmp_path / "other.nc", engine="h5netcdf")
+    write_sealed(data.assign(_network=((), "kind = 'mpl'")), tmp_path / "other.nc")
     with pytest.raises(FileProblem, match=r"describes a network that cannot be understood: .*did you mean 'mlp'"):
         wf.load(tmp_path / "other.nc")
 

@@ -1,5 +1,7 @@
 """Files of trajectories: what is saved is loaded, anything else is a clear error, and nothing is half-written."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import widefield as wf
-from problems import assert_same_data
+from problems import assert_same_data, write_sealed
 from widefield.base import storage
 from widefield.base.errors import FileProblem
 from widefield.theories.recording import from_outcome
@@ -73,8 +75,9 @@ def test_what_is_saved_is_loaded(data, outputs, status, message, tmp_path_factor
     path = tmp_path_factory.mktemp("runs") / "run.nc"
     trajectory.save(path)
     once = wf.Trajectory.load(path)
+    trajectory.data.attrs["message"] = storage.printable(message)  # what a terminal would obey is not read
     assert_same(trajectory, once)
-    assert (once.status, once.message, once.label) == (status, message, "width 7")
+    assert (once.status, once.message, once.label) == (status, storage.printable(message), "width 7")
     once.save(str(path))  # over itself, from what was loaded
     assert_same(once, wf.Trajectory.load(str(path)))
     assert list(path.parent.iterdir()) == [path]
@@ -119,7 +122,7 @@ def test_a_file_of_another_kind(tmp_path, content):
 def test_a_truncated_file(saved, part):
     content = saved.read_bytes()
     saved.write_bytes(content[: int(part * len(content))])
-    with pytest.raises(FileProblem, match=r"run.nc cannot be read as NetCDF; it is damaged"):
+    with pytest.raises(FileProblem, match=r"run.nc .*it is damaged"):
         wf.Trajectory.load(saved)
 
 
@@ -156,14 +159,14 @@ def test_a_foreign_file(tmp_path):
 def rewritten(saved, change):
     with xr.open_dataset(saved, engine="h5netcdf") as opened:
         data = opened.load()
-    change(data).to_netcdf(saved, engine="h5netcdf", mode="w")
+    write_sealed(change(data), saved)
     return saved
 
 
-@pytest.mark.parametrize("schema", [0, 2, 99, "one"])
+@pytest.mark.parametrize("schema", [0, 3, 99, "one"])
 def test_a_file_of_another_version(saved, schema):
     rewritten(saved, lambda data: data.assign_attrs(schema=schema))
-    with pytest.raises(FileProblem, match=rf"schema version {schema}; this widefield reads up to 1"):
+    with pytest.raises(FileProblem, match=rf"schema version {schema}; this widefield reads up to 2"):
         wf.Trajectory.load(saved)
 
 
@@ -217,16 +220,15 @@ def test_a_folder_without_permission(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(28, "No space left on device"), RuntimeError("HDF5")])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(28, "No space left on device"), RuntimeError("?")])
 def test_an_interrupted_write_leaves_the_old_file(saved, monkeypatch, error):
-    before, real = saved.read_bytes(), xr.Dataset.to_netcdf
+    before, real = saved.read_bytes(), Path.write_bytes
 
-    def half(self, path, **kwargs):
-        real(self, path, **kwargs)
-        path.write_bytes(path.read_bytes()[:1000])
+    def half(self, content):
+        real(self, content[:1000])
         raise error
 
-    monkeypatch.setattr(xr.Dataset, "to_netcdf", half)
+    monkeypatch.setattr(Path, "write_bytes", half)
     expected = FileProblem if isinstance(error, OSError) else error if isinstance(error, type) else type(error)
     with pytest.raises(expected):
         made_up(2).save(saved)

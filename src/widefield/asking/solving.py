@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from contextlib import nullcontext
+import tempfile
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from ..base import files
-from ..base.errors import Diverged, Interrupted, InvalidInput
+from ..base import check, files
+from ..base.errors import Diverged, FileProblem, Interrupted, InvalidInput, NotSaved
 from ..base.result import Result
 from ..base.session import (
+    CHECKPOINT_SECONDS,
     Compilation,
     Report,
     Session,
@@ -29,8 +31,12 @@ if TYPE_CHECKING:
     from ..proportional.problem import LinearProblem
     from ..proportional.result import Dynamics
 
-SMALLER = "a smaller learning_rate nearly always helps"
-"""What to do about a loss that exploded."""
+
+def what_helps(result: Result) -> str:
+    """What to do about a loss that exploded: before the first step no learning rate can be at fault."""
+    if result.data.sizes.get("time", 0) == 0:
+        return "that is before the first step: make inputs, targets or the variances of weights smaller"
+    return "a smaller learning_rate nearly always helps"
 
 
 @overload
@@ -41,6 +47,8 @@ def solve(
     throw: bool = True,
     progress: bool | Report | None = None,
     checkpoint: str | Path | None = None,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    output: str | Path | None = None,
 ) -> Trajectory: ...
 
 
@@ -52,6 +60,8 @@ def solve(
     throw: bool = True,
     progress: bool | Report | None = None,
     checkpoint: str | Path | None = None,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    output: str | Path | None = None,
 ) -> Dynamics: ...
 
 
@@ -63,6 +73,8 @@ def solve(
     throw: bool = True,
     progress: bool | Report | None = None,
     checkpoint: str | Path | None = None,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    output: str | Path | None = None,
 ) -> Result: ...
 
 
@@ -73,6 +85,8 @@ def solve(
     throw: bool = True,
     progress: bool | Report | None = None,
     checkpoint: str | Path | None = None,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    output: str | Path | None = None,
 ) -> Result:
     """Ask a theory (or real networks) what happens in a problem.
 
@@ -88,19 +102,40 @@ def solve(
             reason in `Result.status` and `Result.message`.
         progress: True or False for a progress bar, None for one on terminals only, or a function
             `report(steps done, steps in all, loss)`.
-        checkpoint: a file to save an unfinished run to, every few minutes and at Ctrl-C; if it is there, the run
-            goes on from it, to the same numbers. It is deleted when the run is complete. Theories that take seconds
-            have no use for it: there Ctrl-C raises KeyboardInterrupt, as elsewhere in Python.
+        checkpoint: a file to save an unfinished run to, now and then and at Ctrl-C, SIGTERM and SIGHUP; if it is there,
+            the run goes on from it, to the same numbers. It is deleted when the run is complete and saved to `output`.
+            Theories that take seconds have no use for it: there Ctrl-C raises KeyboardInterrupt, as elsewhere.
+        checkpoint_seconds: between checkpoints, so what a run that is killed loses at most; more where it would take
+            more than a twentieth of the time to write them.
+        output: a file to save the answer to, also one that ended early. If that fails, `NotSaved` holds the answer, and
+            says where else it was put. Two runs with one output exclude each other.
     """
     theory = _answering(problem, theory)
     if not (progress is None or isinstance(progress, bool) or callable(progress)):
         raise InvalidInput(f"progress = {progress!r} must be True, False, None or a function")
     question: Any = problem
     theory.check(question)
-    path = None if checkpoint is None else Path(checkpoint)
-    if path is not None:
+    kept, goal = (None if given is None else Path(given) for given in (checkpoint, output))
+    session = Session(
+        checkpoint=kept, checkpoint_seconds=check.number("checkpoint_seconds", checkpoint_seconds, least=0)
+    )
+    for path in filter(None, (kept, goal)):
         files.check_writable(path)
-    session = Session(checkpoint=path)
+    with files.claimed(goal or kept) if goal or kept else nullcontext():  # type: ignore[arg-type]
+        result = _with_ending(_predicted(question, theory, session, progress), session)
+        if goal is not None:
+            _save(result, goal)
+        if kept is not None and result.status != "interrupted":
+            kept.unlink(missing_ok=True)
+    if throw and result.status == "diverged":
+        raise Diverged(f"{result.message}; {what_helps(result)}", result)
+    if throw and result.status == "interrupted":
+        raise Interrupted(result.message, result)
+    return result
+
+
+def _predicted(problem: Any, theory: Theory, session: Session, progress: bool | Report | None) -> Result:
+    """The answer, with a bar and an ear for Ctrl-C."""
     shown = progress if isinstance(progress, bool) else None
     with (
         progress_bar(theory.label, False if callable(progress) else shown) as bar,
@@ -109,15 +144,28 @@ def solve(
     ):
         session.report = progress if callable(progress) else bar
         session.note = says(False if callable(progress) else shown)
-        result: Result = theory.predict(question, session)
-    result = _with_costs(result, spent)
-    if path is not None and result.status != "interrupted":
-        path.unlink(missing_ok=True)
-    if throw and result.status == "diverged":
-        raise Diverged(f"{result.message}; {SMALLER}", result)
-    if throw and result.status == "interrupted":
-        raise Interrupted(result.message, result)
-    return result
+        result: Result = theory.predict(problem, session)
+    return _with_costs(result, spent)
+
+
+def _with_ending(result: Result, session: Session) -> Result:
+    """With the signal that ended it, if one did."""
+    if result.status != "interrupted":
+        return result
+    return dataclasses.replace(result, data=result.data.assign_attrs(signal=session.interrupted))
+
+
+def _save(result: Result, path: Path) -> None:
+    """Save an answer; where that fails, somewhere else, and say so."""
+    try:
+        result.save(path)
+    except FileProblem as problem:
+        reason = f"{problem}; the answer is in `result` of this error"
+        with suppress(FileProblem, OSError):
+            elsewhere = Path(tempfile.mkdtemp(prefix="widefield-")) / "answer.nc"
+            result.save(elsewhere)
+            reason = f"{problem}; the answer was saved to {elsewhere} instead"
+        raise NotSaved(reason, result) from None
 
 
 def _with_costs(result: Result, spent: Compilation) -> Result:

@@ -56,6 +56,10 @@ class Stopped(WidefieldError):
         return self.result
 
 
+class NotSaved(Stopped, FileProblem):
+    """An answer could not be saved where it was asked for; `result` holds it."""
+
+
 class NotAccurate(UserWarning):
     """A tolerance was asked for and not reached."""
 
@@ -65,9 +69,19 @@ class Diverged(Stopped, ValueError):
 
 
 class Interrupted(Stopped):
-    """The user pressed Ctrl-C."""
+    """The user pressed Ctrl-C, or the run was told to end (SIGTERM, SIGHUP)."""
 
 
 # Tracebacks, pickles and filters of warnings then show the names that users know, whatever room this is.
-for _public in (WidefieldError, InvalidInput, UnknownName, FileProblem, Stopped, NotAccurate, Diverged, Interrupted):
+for _public in (
+    WidefieldError,
+    InvalidInput,
+    UnknownName,
+    FileProblem,
+    Stopped,
+    NotSaved,
+    NotAccurate,
+    Diverged,
+    Interrupted,
+):
     _public.__module__ = "widefield"

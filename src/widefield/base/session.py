@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import sys
 import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -17,33 +18,49 @@ Report = Callable[[int, int, float], None]
 """Called now and then with the steps done, the steps in all, and the present loss."""
 
 
+CHECKPOINT_SECONDS = 60.0
+"""What a killed run loses at most, if nothing is said; the first checkpoint comes after a sixth of it."""
+
+_SHARE = 20.0
+"""Checkpoints may take one part in so many of the time, so that large ones come less often."""
+
+
 @dataclass
 class Session:
     """What a running theory may use: `report` its progress, see whether it was `interrupted`, keep a checkpoint.
 
-    It may `note` what whoever waits should know beforehand.
+    It may `note` what whoever waits should know beforehand. `interrupted` is the number of the signal, 0 if none came.
     """
 
     report: Report = lambda done, total, loss: None
     note: Callable[[str], None] = lambda text: None
     checkpoint: Path | None = None
-    checkpoint_seconds: float = 300.0
-    interrupted: bool = False
-    _saved_at: float = field(default_factory=time.monotonic)
+    checkpoint_seconds: float = CHECKPOINT_SECONDS
+    interrupted: int = 0
+    _due: float = field(default_factory=lambda: math.inf)
+
+    def __post_init__(self) -> None:
+        """The first checkpoint comes early, because most is learned about a run in its beginning."""
+        self._due = time.monotonic() + self.checkpoint_seconds / 6
 
     def checkpoint_due(self) -> bool:
-        """Whether the last checkpoint is old enough for the next one."""
-        if self.checkpoint is None or time.monotonic() - self._saved_at < self.checkpoint_seconds:
-            return False
-        self._saved_at = time.monotonic()
-        return True
+        """Whether it is time for the next checkpoint."""
+        return self.checkpoint is not None and time.monotonic() >= self._due
+
+    def checkpoint_done(self, began: float) -> None:
+        """Count from now to the next; `began`, by `time.monotonic`, is when the last one was begun."""
+        now, interval = time.monotonic(), self.checkpoint_seconds
+        self._due = now + (max(interval, _SHARE * (now - began)) if interval else 0.0)
+
+
+_STOPPING = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
 @contextmanager
 def watching_for_interrupt(session: Session) -> Iterator[None]:
-    """Turn the first Ctrl-C into `session.interrupted`; a second one stops at once.
+    """Turn the first Ctrl-C, SIGTERM or SIGHUP into `session.interrupted`; another one stops at once.
 
-    Signals reach only the main thread; elsewhere this does nothing.
+    Signals reach only the main thread; elsewhere this does nothing. Who ignores a signal goes on ignoring it (nohup).
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -52,13 +69,18 @@ def watching_for_interrupt(session: Session) -> Iterator[None]:
     def handle(number: int, frame: FrameType | None) -> None:
         if session.interrupted:
             raise KeyboardInterrupt
-        session.interrupted = True
+        session.interrupted = number
+        with suppress(RuntimeError):  # it may have come in the midst of printing
+            session.note("stopping at the end of the present steps, to save; another Ctrl-C stops at once")
 
-    previous = signal.signal(signal.SIGINT, handle)
+    numbers = [getattr(signal, name) for name in _STOPPING if hasattr(signal, name)]
+    heard = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+    previous = {number: signal.signal(number, handle) for number in heard}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, previous)
+        for number, before in previous.items():
+            signal.signal(number, before)
 
 
 @contextmanager

@@ -1,20 +1,28 @@
-"""Results on disk: one NetCDF file with the data and, as text, what they are the answer to."""
+"""Results on disk: one NetCDF file with the data and, as text, what they are the answer to.
+
+The file is made in memory, sealed with a digest and then written, so that neither a full disk nor a damaged file ever
+meets the library that reads and writes HDF5.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import io
+import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import xarray as xr
 
+from . import hdf5
 from .errors import FileProblem
-from .files import atomic
+from .files import read_bytes, write_bytes
+from .seal import sealed, unsealed
 from .version import __version__
 
-SCHEMA = 1
+SCHEMA = 2
+"""Files are sealed since version 2."""
 
 _MARK = "widefield "
 
@@ -38,45 +46,91 @@ def write(path: Path, data: xr.Dataset, texts: dict[str, str], kind: Kind) -> No
     stored = stored.assign_attrs(format=kind.format, schema=SCHEMA, widefield=__version__)
     packed = {"zlib": True, "complevel": 4}
     encoding: dict[Any, dict[str, Any]] = {name: packed for name, value in data.data_vars.items() if value.ndim}
-    with atomic(path) as temporary:
-        stored.to_netcdf(temporary, engine="h5netcdf", encoding=encoding)
+    write_bytes(path, sealed(bytes(stored.to_netcdf(engine="h5netcdf", encoding=encoding))))
 
 
 def read(path: Path, kind: Kind) -> tuple[xr.Dataset, dict[str, str]]:
     """Read what `write` wrote, all of it into memory."""
-    with _opened(path) as opened:
-        data = opened.load()
+    data = _opened(path)
     found = _name(data)
     if found != kind.name:
         other = f"; it holds a {found}" if found else ""
         raise FileProblem(f"{path} is a NetCDF file, but not a {kind.name} saved by widefield{other}")
-    schema = data.attrs.get("schema")
-    if schema not in range(1, SCHEMA + 1):
-        raise FileProblem(f"{path} has schema version {schema}; this widefield reads up to {SCHEMA}: please upgrade")
     missing = [name for name in kind.texts if f"_{name}" not in data or data[f"_{name}"].ndim]
     if missing:
         raise FileProblem(f"{path} is damaged: it lacks its {' and '.join(missing)}")
     texts = {name: str(data[f"_{name}"].item()) for name in kind.texts}
-    return data.drop_vars([f"_{name}" for name in kind.texts]), texts
+    return _of_numbers(path, data.drop_vars([f"_{name}" for name in kind.texts])), texts
 
 
 def kind_of(path: Path) -> str:
     """The name of what a file holds, from its mark alone; empty if widefield did not write it."""
-    with _opened(path) as opened:
-        return _name(opened)
+    return _name(_opened(path))
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[xr.Dataset]:
-    if not path.is_file():
-        raise FileProblem(f"cannot read {path}: it is a folder" if path.is_dir() else f"there is no file {path}")
+def _opened(path: Path) -> xr.Dataset:
+    """Everything in a file. Attributes that would change numbers (units, scale_factor, ...) are not obeyed."""
+    content, whole = unsealed(read_bytes(path))
+    if whole is False:
+        raise FileProblem(f"{path} cannot be read as NetCDF; it is damaged: its digest is another one")
+    if whole is None:
+        hdf5.check_opens(path)
     try:
-        with xr.open_dataset(path, engine="h5netcdf") as opened:
-            yield opened
+        hdf5.check_contents(path, content)
+        plain = {"mask_and_scale": False, "decode_times": False, "decode_timedelta": False}
+        with xr.open_dataset(io.BytesIO(content), engine="h5netcdf", **plain) as opened:  # type: ignore[arg-type]
+            data = opened.load()
+    except FileProblem:
+        raise
     except Exception as error:
-        raise FileProblem(f"{path} cannot be read as NetCDF; it is damaged or something else: {error}") from error
+        reason = printable(str(error))[:200]
+        raise FileProblem(f"{path} cannot be read as NetCDF; it is damaged or something else: {reason}") from error
+    _check_schema(path, data, sealed=whole is True)
+    return _without_codes(data)
+
+
+def _check_schema(path: Path, data: xr.Dataset, *, sealed: bool) -> None:
+    if not _name(data):
+        return
+    schema = data.attrs.get("schema")
+    if not isinstance(schema, int | np.integer) or not 1 <= schema <= SCHEMA:
+        stated = printable(str(schema))[:40]
+        raise FileProblem(f"{path} has schema version {stated}; this widefield reads up to {SCHEMA}: please upgrade")
+    if schema > 1 and not sealed:
+        raise FileProblem(
+            f"{path} has lost its digest: it is damaged, or another program has written it; "
+            "xarray.open_dataset reads it as it is"
+        )
+
+
+def _of_numbers(path: Path, data: xr.Dataset) -> xr.Dataset:
+    """The same, if all variables hold numbers; only labels may be words."""
+    for name, value in data.variables.items():
+        allowed = "biufUO" if name in data.coords else "biuf"
+        if value.dtype.kind not in allowed:
+            raise FileProblem(f"{path} is damaged: {str(name)[:80]!r} holds {value.dtype} instead of numbers")
+    return data
+
+
+def printable(text: str) -> str:
+    """Text without control characters, which could make a terminal do things.
+
+    >>> printable("loss\x1b[31m \u221e")
+    'loss\ufffd[31m \u221e'
+    """
+    return "".join(c if c in "\n\t" or unicodedata.category(c)[0] != "C" else "\ufffd" for c in text)
+
+
+def _without_codes(data: xr.Dataset) -> xr.Dataset:
+    """With texts that can be printed, and without what netCDF adds to variables."""
+    attributes = {name: printable(value) if isinstance(value, str) else value for name, value in data.attrs.items()}
+    for value in data.variables.values():
+        value.attrs.clear()
+        value.encoding.clear()
+    data.attrs = attributes
+    return data
 
 
 def _name(data: xr.Dataset) -> str:
     found = str(data.attrs.get("format", ""))
-    return found.removeprefix(_MARK) if found.startswith(_MARK) else ""
+    return printable(found.removeprefix(_MARK))[:80] if found.startswith(_MARK) else ""

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from ..base import tables
 from .options import Plot
-from .terminal import console, save_figure
+from .terminal import check_figure, console, save_figure
 
 if TYPE_CHECKING:
     from ..effective.advice import Advice
@@ -27,11 +27,9 @@ def advise(
     plot: Plot = None,
 ) -> None:
     """How to initialise a network, and what its depth, width and activation will do to signals and gradients."""
-    from ..base import files
     from ..effective.advice import advise as ask
 
-    if plot is not None:
-        files.check_writable(plot)
+    check_figure(plot, overwrite=True)
     advice = ask(activation, depth, width, outputs=outputs, residual=residual)
     _print_advice(advice)
     if plot is not None:

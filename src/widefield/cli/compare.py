@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .options import Overwrite, ProblemFile, Quiet, Seeds
-from .terminal import check_new, console, notes, save_figure, say
+from .terminal import check_figure, console, notes, save_figure, say
 
 if TYPE_CHECKING:
     from ..problem.problem import Problem
@@ -31,7 +31,7 @@ def compare(
 
     chosen = comparison.named(theories, width)
     described, networks = general_problem(problem), FiniteWidth(width, seeds=seeds)
-    check_new(plot, overwrite=overwrite)
+    check_figure(plot, overwrite=overwrite)
     with notes():
         found = comparison.compare(described, chosen, networks, progress=not quiet)
         console.print(found.table())

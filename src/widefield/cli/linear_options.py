@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .options import Output, Overwrite, Plot, Quiet, Seeds
-from .terminal import check_figure, check_new, fail, say
+from .terminal import check_answer, check_figure, check_new, fail, say
 
 if TYPE_CHECKING:
     from ..base.result import Result
@@ -81,6 +81,7 @@ class LinearOptions:
         from ..base import check
         from ..proportional.simulation import Sizes
 
+        check_answer(self.output)
         check_new(self.output, overwrite=self.overwrite)
         if self.output is not None and self.simulate is not None:
             check_new(_beside(self.output), overwrite=self.overwrite)

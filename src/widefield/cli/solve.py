@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..base import tables
+from ..base import files, tables
 from .options import Overwrite, Plot, ProblemFile, Quiet, Seeds
-from .terminal import check_new, console, errors, fail, last, print_result, save_figure
+from .terminal import check_answer, check_figure, check_new, console, errors, fail, last, print_result, save_figure
 
 if TYPE_CHECKING:
     from ..problem.question import Question
@@ -24,11 +25,14 @@ def solve(
     width: Annotated[str | None, typer.Option(help="Neurons in a hidden layer, or inf, which is the default.")] = None,
     theory: Annotated[str | None, typer.Option(help="Another theory, by its kind: lazy, perturbative, ...")] = None,
     seeds: Seeds[int | None] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the first network or replica.")] = 0,
-    dtype: Annotated[str, typer.Option(help="float64 or float32, of networks.")] = "float64",
+    seed: Annotated[int | None, typer.Option(help="Seed of the first network or replica; 0.")] = None,
+    dtype: Annotated[str | None, typer.Option(help="float64 or float32; networks are trained in float64.")] = None,
     particles: Annotated[int | None, typer.Option(help="Neurons that represent a layer at width inf.")] = None,
     replicas: Annotated[int | None, typer.Option(help="Independent solutions at width inf, for error bars.")] = None,
     tolerance: Annotated[float | None, typer.Option(help="Relative error allowed at width inf; 0.02.")] = None,
+    checkpoint_seconds: Annotated[
+        float, typer.Option(help="Between checkpoints: what is lost at most if the run is killed.")
+    ] = 60.0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
@@ -37,41 +41,60 @@ def solve(
 
     Ctrl-C saves; --resume goes on.
     """
-    from ..asking import comparison
     from ..asking.loading import read_problem
-    from ..asking.solving import SMALLER
     from ..asking.solving import solve as run
-    from ..base import files
+    from ..asking.solving import what_helps
     from ..problem.problem import Problem
-    from ..theories.finite_width import FiniteWidth
-    from ..theories.infinite_width import InfiniteWidth
 
+    check_answer(output)
     checkpoint = output.with_name(f"{output.name}.checkpoint")
     described = read_problem(problem)
-    chosen: Theory
-    if not isinstance(described, Problem):
-        chosen = _linear_theory(described, theory, width, seeds, seed, tolerance)
+    if isinstance(described, Problem):
+        options = {"width": _neurons(width), "seeds": seeds, "seed": seed, "dtype": dtype, "particles": particles}
+        chosen = _theory(theory, options | {"replicas": replicas, "tolerance": tolerance})
     else:
-        neurons = _neurons(width)
-        if theory is not None:
-            (chosen,) = comparison.named([theory], *([] if neurons is None else [neurons]))
-        elif neurons is None:
-            chosen = InfiniteWidth(particles, replicas, seed=seed, tolerance=tolerance)
-        else:
-            count = 1 if seeds is None else seeds
-            chosen = FiniteWidth(neurons, seeds=count, seed=seed, dtype=dtype)
+        chosen = _linear_theory(described, theory, width, seeds, seed or 0, tolerance)
     _check_output(output, checkpoint, resume=resume, overwrite=overwrite)
-    files.check_writable(output)
-    answer = run(described, chosen, throw=False, progress=not quiet, checkpoint=checkpoint)
-    answer.save(output)
+    show = not quiet
+    try:
+        answer = run(
+            described,
+            chosen,
+            throw=False,
+            progress=show,
+            checkpoint=checkpoint,
+            output=output,
+            checkpoint_seconds=checkpoint_seconds,
+        )
+    except KeyboardInterrupt:
+        left = f"{checkpoint} holds it up to its last checkpoint: go on with --resume" if checkpoint.exists() else ""
+        fail(f"stopped at once; {left or 'there was no checkpoint yet, so nothing is left of this run'}", 130)
     if answer.status == "interrupted":
         resume_hint = " Go on with the same command and --resume." if chosen.resumes else ""
-        errors.print(f"{answer.message}; saved {output}.{resume_hint}", soft_wrap=True)
-        raise SystemExit(130)
+        errors.print(f"{answer.message}; saved {output}.{resume_hint}", soft_wrap=True, markup=False)
+        raise SystemExit(128 + int(answer.data.attrs.get("signal", 2)))
     print_result(answer)
     console.print(f"saved {output}", highlight=False, soft_wrap=True)
     if answer.status == "diverged":
-        fail(f"{answer.message}; {SMALLER}", 1)
+        fail(f"{answer.message}; {what_helps(answer)}", 1)
+
+
+def _theory(kind: str | None, options: dict[str, Any]) -> Theory:
+    """The theory that is named, or networks if there is a width; what it would not look at is refused."""
+    from ..asking import comparison
+    from ..theories.finite_width import FiniteWidth
+
+    given = {name: value for name, value in options.items() if value is not None}
+    if kind is None:
+        kind = FiniteWidth.kind if "width" in given else "infinite-width"
+    (usual,) = comparison.named([kind], *([given["width"]] if "width" in given else []))
+    known = [field.name for field in dataclasses.fields(usual)]
+    if isinstance(usual, FiniteWidth):
+        usual = FiniteWidth(usual.width)
+    for name in given:
+        if name not in known:
+            fail(f"--{name}: the theory {kind} has no {name}; leave it out", 2)
+    return dataclasses.replace(usual, **given)
 
 
 def _linear_theory(
@@ -110,7 +133,8 @@ def _check_output(output: Path, checkpoint: Path, *, resume: bool, overwrite: bo
     if not resume and checkpoint.exists():
         if not overwrite:
             fail(f"{checkpoint} holds an interrupted run: add --resume to go on, or --overwrite to start again", 2)
-        checkpoint.unlink()
+        with files.claimed(output):  # not that of a run that is still at work
+            checkpoint.unlink()
     if output.exists() and not (resume or overwrite):
         fail(f"{output} exists: add --overwrite to replace it", 2)
 
@@ -122,6 +146,7 @@ def show(
     """Print what a file of any kind holds, and draw it."""
     from ..asking.loading import load
 
+    check_figure(plot, overwrite=True)
     loaded = load(answer)
     print_result(loaded)
     if plot is not None:
@@ -133,7 +158,6 @@ def new(
     overwrite: Overwrite = False,
 ) -> None:
     """Write a commented problem to begin with."""
-    from ..base import files
     from .demo import template
 
     check_new(problem, overwrite=overwrite)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from ..base.result import Result
     from ..trajectory.trajectory import Trajectory
 
+_NETCDF = {"", ".nc", ".nc4", ".cdf", ".netcdf", ".h5", ".hdf5"}
+
 console = Console()
 errors = Console(stderr=True)
 
@@ -77,6 +79,12 @@ def check_figure(path: Path | None, *, overwrite: bool) -> None:
 
     if path.suffix and path.suffix.lstrip(".").lower() not in FigureCanvasBase.get_supported_filetypes():
         fail(f"{path}: figures end with png, pdf or svg", 2)
+
+
+def check_answer(path: Path | None) -> None:
+    """Refuse a name that promises another format than NetCDF."""
+    if path is not None and path.suffix.lower() not in _NETCDF:
+        fail(f"--output {path}: answers are NetCDF files, whose names end with .nc", 2)
 
 
 def save_figure(figure: Figure, path: Path) -> None:

@@ -80,6 +80,8 @@ def read_table(source: str | Path) -> dict[str, Any]:
         return tomllib.loads(source)
     except tomllib.TOMLDecodeError as error:
         raise InvalidInput(f"{name} is not valid TOML: {error}") from None
+    except RecursionError:
+        raise InvalidInput(f"{name} is not a problem: its tables are nested too deeply") from None
 
 
 def _members(family: type[Described]) -> str:

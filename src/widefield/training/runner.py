@@ -151,7 +151,7 @@ class Runner:
             if self.session.interrupted:
                 return self._stopped("interrupted", f"interrupted at step {self.position}")
             if self.session.checkpoint_due():
-                self._save()
+                self._save_now_and_then()
             began = time.perf_counter()
             failure = self._play(seeds, size, min(self.pace, size))
             if failure is not None:
@@ -217,6 +217,15 @@ class Runner:
         if self.finished:
             return Outcome(_join(self.finished), self.course.recorded, status, message)
         return Outcome(self.records.written, self.course.recorded[: self.records.count], status, message)
+
+    def _save_now_and_then(self) -> None:
+        """A run that cannot be saved now can still be finished."""
+        began = time.monotonic()
+        try:
+            self._save()
+        except FileProblem as error:
+            self.session.note(f"no checkpoint at step {self.position}: {error}; the run goes on")
+        self.session.checkpoint_done(began)
 
     def _save_last(self, outcome: Outcome) -> None:
         try:
