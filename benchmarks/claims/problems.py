@@ -33,6 +33,7 @@ class Sizes:
     digits: int = 64
     more_digits: int = 256
     digit_steps: int = 60
+    few_digit_steps: int = 20
     slow_digit_steps: int = 500
     ours: wf.InfiniteWidth = dataclasses.field(default_factory=wf.InfiniteWidth)
     to_two_percent: wf.InfiniteWidth = dataclasses.field(default_factory=lambda: wf.InfiniteWidth(tolerance=0.02))
@@ -66,6 +67,7 @@ QUICK = Sizes(
     digits=4,
     more_digits=4,
     digit_steps=4,
+    few_digit_steps=4,
     slow_digit_steps=4,
     ours=TINY,
     to_two_percent=TINY,
@@ -113,19 +115,17 @@ def sphere(sizes: Sizes) -> wf.Problem:
     )
 
 
-def digits(sizes: Sizes, samples: int, rate: str) -> wf.Problem:
+def digits(sizes: Sizes, samples: int, steps: int, rate: str) -> wf.Problem:
     """Real images of zeros and ones."""
     return wf.Problem(
         network=wf.MLP(hidden_layers=sizes.layers, activation="tanh"),
         data=wf.data.digits(samples=samples, classes=(0, 1)),
-        optimiser=wf.SGD(learning_rate=DIGIT_RATES[rate] / samples, steps=sizes.digit_steps),
-        record=wf.Record(every=max(1, sizes.digit_steps // 4), neurons=0),
+        optimiser=wf.SGD(learning_rate=DIGIT_RATES[rate] / samples, steps=steps),
+        record=wf.Record(every=max(1, steps // 4), neurons=0),
     )
 
 
 def slow_digits(sizes: Sizes) -> wf.Problem:
     """Many digits and many steps."""
-    problem = digits(sizes, sizes.more_digits, "small")
-    optimiser = wf.SGD(float(problem.optimiser.rates()[0]), sizes.slow_digit_steps)
-    record = wf.Record(every=max(1, sizes.slow_digit_steps // 10), neurons=0)
-    return dataclasses.replace(problem, optimiser=optimiser, record=record)
+    problem = digits(sizes, sizes.more_digits, sizes.slow_digit_steps, "small")
+    return dataclasses.replace(problem, record=wf.Record(every=max(1, sizes.slow_digit_steps // 10), neurons=0))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from ..base import check, files
 from ..base.errors import Diverged, FileProblem, Interrupted, InvalidInput, NotSaved
+from ..base.memory import available
 from ..base.result import Result
 from ..base.session import (
     CHECKPOINT_SECONDS,
@@ -144,8 +145,22 @@ def _predicted(problem: Any, theory: Theory, session: Session, progress: bool | 
     ):
         session.report = progress if callable(progress) else bar
         session.note = says(False if callable(progress) else shown)
-        result: Result = theory.predict(problem, session)
+        result = _within_memory(theory, problem, session)
     return _with_costs(result, spent)
+
+
+def _within_memory(theory: Theory, problem: Any, session: Session) -> Result:
+    """The answer, unless memory runs out on the way in spite of all checks before."""
+    try:
+        result: Result = theory.predict(problem, session)
+    except Exception as error:
+        if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
+            raise InvalidInput(
+                f"memory ran out while {theory.label} was computed, {available() / 2**30:.2g} GiB are free: record "
+                "less often or fewer samples, or reduce the width, particles or seeds"
+            ) from None
+        raise
+    return result
 
 
 def _with_ending(result: Result, session: Session) -> Result:

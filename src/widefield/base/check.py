@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import psutil
 from numpy.typing import ArrayLike, NDArray
 
 from .errors import InvalidInput, UnknownName
+from .memory import available
 
 
 def number(
@@ -26,9 +26,9 @@ def number(
     except OverflowError:
         result = math.inf
     except (TypeError, ValueError):
-        raise InvalidInput(f"{name} = {value!r} is not a number") from None
+        raise InvalidInput(f"{name} = {shown(value)} is not a number") from None
     if isinstance(value, bool | str) or not math.isfinite(result):
-        raise InvalidInput(f"{name} = {value!r} is not a finite number")
+        raise InvalidInput(f"{name} = {shown(value)} is not a finite number")
     if not (result > above and least <= result <= most):
         bounds = [f"> {above:g}" if above > -math.inf else "", f">= {least:g}" if least > -math.inf else ""]
         bounds.append(f"<= {most:g}" if most < math.inf else "")
@@ -36,22 +36,37 @@ def number(
     return result
 
 
-def integer(name: str, value: Any, *, least: int = 0, most: float = math.inf) -> int:
+LARGEST = 2**62
+"""Whole numbers beyond this are nobody's size, and many libraries fail on them."""
+
+
+def integer(name: str, value: Any, *, least: int = 0, most: float = LARGEST) -> int:
     """Return `value` as an int with least <= value <= most."""
     try:
         result = operator.index(value)
     except TypeError:
-        raise InvalidInput(f"{name} = {value!r} is not a whole number") from None
+        raise InvalidInput(f"{name} = {shown(value)} is not a whole number") from None
     if isinstance(value, bool) or not least <= result <= most:
-        upper = f" and at most {most:g}" if most < math.inf else ""
-        raise InvalidInput(f"{name} = {value!r} must be a whole number of at least {least}{upper}")
+        upper = f" and at most {most:g}" if most < LARGEST or result > most else ""
+        raise InvalidInput(f"{name} = {shown(value)} must be a whole number of at least {least}{upper}")
     return result
+
+
+def shown(value: Any, most: int = 60) -> str:
+    """A value in an error: its representation, cut where it is long; of arrays the shape."""
+    if isinstance(value, np.ndarray) or hasattr(value, "shape"):
+        return f"an array of shape {tuple(value.shape)}"
+    try:
+        text = repr(value)
+    except Exception:  # whatever somebody's class does: the error is about something else
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def flag(name: str, value: Any) -> bool:
     """Return `value` if it is True or False."""
     if not isinstance(value, bool):
-        raise InvalidInput(f"{name} = {value!r} must be true or false")
+        raise InvalidInput(f"{name} = {shown(value)} must be true or false")
     return value
 
 
@@ -66,12 +81,17 @@ def choice(name: str, value: Any, options: Iterable[str]) -> str:
 def array(name: str, value: ArrayLike, *, ndim: int | None = None) -> NDArray[np.float64]:
     """Return `value` as a finite float64 array, with `ndim` axes if given."""
     try:
+        if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+            where = tuple(int(i) for i in np.argwhere(np.ma.getmaskarray(value))[0])
+            raise InvalidInput(f"{name} is masked, first at index {where}: fill in or leave out what is missing")
         given = np.asarray(value)
         if given.dtype.kind not in "biuf":
             raise TypeError
         result = given.astype(np.float64)
+    except InvalidInput:
+        raise
     except (TypeError, ValueError):
-        raise InvalidInput(f"{name} is not an array of numbers: {str(value)[:80]}") from None
+        raise InvalidInput(f"{name} is not an array of numbers: {shown(value)}") from None
     if ndim is not None and result.ndim != ndim:
         raise InvalidInput(f"{name} has shape {result.shape}; it must have {ndim} axes")
     bad = np.argwhere(~np.isfinite(result))
@@ -83,11 +103,12 @@ def array(name: str, value: ArrayLike, *, ndim: int | None = None) -> NDArray[np
 
 def memory(what: str, needed: int, remedy: str) -> None:
     """Raise before starting something that needs more bytes than are free."""
-    available = psutil.virtual_memory().available
-    if needed > available:
+    free = available()
+    if needed > free:
         gib = 2**30
-        free = f"{available / gib:.1f} GiB are free"
-        raise InvalidInput(f"the {what} would take {needed / gib:.1f} GiB of memory; {free}: {remedy}")
+        raise InvalidInput(
+            f"the {what} would take {needed / gib:.3g} GiB of memory; {free / gib:.3g} GiB are free: {remedy}"
+        )
 
 
 def inputs(x: ArrayLike, x2: ArrayLike | None) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:

@@ -18,6 +18,8 @@ from .errors import FileProblem
 _PATIENCE = 30.0
 """Seconds that another process may take to open a file, after the time that reading its bytes would take."""
 
+_LONGEST_NAME = 100
+
 _PROBE = """
 import sys, h5py
 with h5py.File(sys.argv[1], "r") as opened:
@@ -37,6 +39,8 @@ def check_contents(path: Path, content: bytes) -> None:
     size = 0
     with h5py.File(io.BytesIO(content), "r") as opened:
         for name in opened:
+            if not name.isprintable() or len(name) > _LONGEST_NAME:
+                raise FileProblem(f"{path} is refused: it holds something called {name[:40]!r}")
             link = opened.get(name, getlink=True)
             found = opened.get(name) if isinstance(link, h5py.HardLink) else None
             if not isinstance(found, h5py.Dataset) or _elsewhere(found):

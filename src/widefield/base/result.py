@@ -153,8 +153,9 @@ class Result:
         for name, family in cls.asked.items():
             try:
                 asked[name] = _understood(family, texts[name])
-            except (InvalidInput, tomllib.TOMLDecodeError) as error:
-                raise FileProblem(f"{path} describes a {name} that cannot be understood: {error}") from error
+            except (InvalidInput, tomllib.TOMLDecodeError, RecursionError) as error:
+                reason = storage.printable(str(error))
+                raise FileProblem(f"{path} describes a {name} that cannot be understood: {reason}") from error
         found = cls(_in_new_words(data, cls.words_of(data)), **asked)
         lacking = found.lacks()
         if lacking:

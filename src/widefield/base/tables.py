@@ -50,7 +50,7 @@ def brief(value: float) -> str:
 
 def as_text(*parts: Any, width: int = 110) -> str:
     """What a terminal without colours would show."""
-    console = Console(width=width, color_system=None, force_terminal=False, file=io.StringIO())
+    console = Console(width=width, color_system=None, force_terminal=False, markup=False, file=io.StringIO())
     with console.capture() as captured:
         console.print(*parts, sep="\n")
     return "\n".join(line.rstrip() for line in captured.get().splitlines() if line.strip())

@@ -44,6 +44,7 @@ def solve(
     from ..asking.loading import read_problem
     from ..asking.solving import solve as run
     from ..asking.solving import what_helps
+    from ..base.errors import NotSaved
     from ..problem.problem import Problem
 
     check_answer(output)
@@ -66,6 +67,9 @@ def solve(
             output=output,
             checkpoint_seconds=checkpoint_seconds,
         )
+    except NotSaved as problem:
+        print_result(problem.result)  # at least the numbers that matter most
+        fail(str(problem), 2)
     except KeyboardInterrupt:
         left = f"{checkpoint} holds it up to its last checkpoint: go on with --resume" if checkpoint.exists() else ""
         fail(f"stopped at once; {left or 'there was no checkpoint yet, so nothing is left of this run'}", 130)

@@ -50,6 +50,8 @@ class Synthetic(DataSource):
 
     def load(self) -> Samples:
         """Draw the points and their targets."""
+        size = (self.samples + self.test_samples) * (self.dimension + self.outputs)
+        check.memory("samples", 3 * 8 * size, "reduce samples, test_samples or dimension")
         rule = self._rule()
         return Samples(*self._draw("train", self.samples, rule), *self._draw("test", self.test_samples, rule))
 
@@ -79,6 +81,7 @@ class Labelled(Synthetic):
         self._rule()  # some rules do not work for every number of outputs
 
     def _rule(self) -> Rule:
+        check.memory("weights of the rule", 8 * self.dimension * self.outputs, "reduce dimension or outputs")
         return LABELS[self.labels](self.dimension, self.outputs, stream(self.seed, "rule", "weights"))
 
 

@@ -63,7 +63,7 @@ class MLP(Described, family="network", kind="mlp"):
 
     def __post_init__(self) -> None:
         """Check and normalise every field."""
-        put(self, hidden_layers=check.integer("hidden_layers", self.hidden_layers, least=1))
+        put(self, hidden_layers=check.integer("hidden_layers", self.hidden_layers, least=1, most=10**6))
         put(self, activation=get(self.activation).name)
         put(self, richness=check.number("richness", self.richness, least=0.0))
         if self.outputs is not None:

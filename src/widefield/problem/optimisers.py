@@ -151,6 +151,7 @@ class SGD(Optimiser, kind="sgd"):
                     f"the data have {samples}"
                 )
             return np.arange(needed).reshape(self.steps, self.batch_size)
+        check.memory("minibatches of all steps", 3 * 8 * needed, "reduce steps or batch_size")
         generator = np.random.default_rng(self.seed)
         per_epoch = samples // self.batch_size
         epochs = -(-self.steps // per_epoch)

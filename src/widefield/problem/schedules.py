@@ -25,6 +25,7 @@ def rates_of(learning_rate: Any, steps: int, name: str = "learning_rate") -> NDA
     array([0.5, 0.5, 0.5])
     """
     count = check.integer("steps", steps, least=1)
+    check.memory("learning rates of all steps", 4 * 8 * count, "reduce steps")
     if isinstance(learning_rate, Schedule):
         name = f"{type(learning_rate).__name__}.rates({count})"
         rates = check.array(name, learning_rate.rates(count))

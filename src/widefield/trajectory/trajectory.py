@@ -80,6 +80,24 @@ class Trajectory(
             f"of dimension {samples.dimension}; {problem.rule.kind}; {problem.optimiser.steps} steps"
         )
 
+    def lacks(self) -> str:
+        """What is missing in a file, or does not belong to its problem."""
+        missing = [name for name in ("outputs", "loss", "targets", "time", "step") if name not in self.data.variables]
+        if missing:
+            return f"it lacks {', '.join(missing)}"
+        samples, steps = self.problem.samples, self.data["step"]
+        expected = {"layer": self.problem.network.hidden_layers, "output": samples.outputs}
+        sizes = {name: self.data.sizes.get(name, size) for name, size in expected.items()}
+        sizes["sample"], expected["sample"] = self.data["targets"].shape[0], samples.samples
+        for name, size in expected.items():
+            if sizes[name] != size:
+                return f"its data have {sizes[name]} in {name!r}, its problem {size}"
+        if {self.data[name].dims[-1] for name in ("time", "step")} != {"time"} or "time" not in self.data["loss"].dims:
+            return "losses, times and steps do not belong together"
+        if len(steps) and not 0 <= int(steps.min()) <= int(steps.max()) <= self.problem.optimiser.steps:
+            return f"its steps are not those of its problem, 0 to {self.problem.optimiser.steps}"
+        return ""
+
     def target_alignment(self, name: str = "ntk") -> xr.DataArray:
         """A(K, y y^T) = y^T K y / (|K| |y|^2) of a kernel with the targets."""
         return metrics.target_alignment(self.variable(name), self.data["targets"])

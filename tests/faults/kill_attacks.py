@@ -1,0 +1,124 @@
+"""Real processes of `widefield solve` that are stopped in every way, and go on."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+from tally import Tally, Wrong
+
+import widefield as wf
+
+PROBLEM = """
+[network]
+kind = "mlp"
+hidden_layers = 2
+activation = "tanh"
+
+[data]
+kind = "sphere"
+samples = 3
+dimension = 4
+
+[optimiser]
+kind = "sgd"
+learning_rate = 0.001
+steps = {steps}
+
+[record]
+every = {every}
+neurons = 0
+"""
+RUNS = {
+    "width 16": ({"steps": 60000, "every": 6000}, ["--width", "16", "--seeds", "2"]),
+    "width inf": ({"steps": 1500, "every": 150}, ["--particles", "64", "--replicas", "2"]),
+}
+INTERVAL = 0.2
+ENDINGS = ("SIGKILL", "SIGTERM", "SIGHUP", "SIGINT", "twice SIGINT")
+CODES = {"SIGTERM": {143}, "SIGHUP": {129}, "SIGINT": {130}, "twice SIGINT": {130}, "SIGKILL": {-9}}
+
+
+def start(folder, run, *more):
+    """A process that solves the problem in this folder."""
+    sizes, options = RUNS[run]
+    (folder / "p.toml").write_text(PROBLEM.format(**sizes))
+    keep = ["--checkpoint-seconds", str(INTERVAL), "--quiet"]
+    command = [sys.executable, "-m", "widefield.cli", "solve", "p.toml", "-o", "run.nc", *options, *keep, *more]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    return subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def end(process):
+    """Wait; the code and what was said."""
+    out, err = process.communicate(timeout=120)
+    return process.returncode, (out + err).decode()
+
+
+def whole(folder, run):
+    """The answer of a run that nobody disturbs, and the seconds that it took."""
+    began = time.monotonic()
+    code, said = end(start(folder, run))
+    assert code == 0, said
+    return wf.load(folder / "run.nc"), time.monotonic() - began
+
+
+def stopped(folder, run, how, delay):
+    """Stop a run after a while; its code and what it said."""
+    process = start(folder, run)
+    time.sleep(delay)
+    name = how.removeprefix("twice ")
+    process.send_signal(getattr(signal, name))
+    if how.startswith("twice"):
+        time.sleep(0.05)
+        process.send_signal(getattr(signal, name))
+    return end(process)
+
+
+def finished(folder, run):
+    """Go on until the run is complete."""
+    for _ in range(5):
+        if (folder / "run.nc.checkpoint").exists():
+            code, said = end(start(folder, run, "--resume"))
+        elif not (folder / "run.nc").exists():
+            code, said = end(start(folder, run))
+        else:
+            code, said = 0, ""
+        if code:
+            raise Wrong(f"exit code {code}: {said[-300:]}")
+        if wf.load(folder / "run.nc").status == "complete":
+            return wf.load(folder / "run.nc")
+        (folder / "run.nc").unlink()
+    raise Wrong("it never ends")
+
+
+def check_same(one, other):
+    """All numbers have the same bits."""
+    if set(one.data.variables) != set(other.data.variables):
+        raise Wrong("other variables")
+    for name, value in one.data.variables.items():
+        if not np.array_equal(value.values, other.data[name].values):
+            raise Wrong(f"other bits in {name}")
+
+
+def attack(folder, run, count, seed=0):
+    """Stop so many runs, each at another moment and in another way."""
+    tally, rng = Tally(f"stopped runs, {run}"), random.Random(seed)
+    reference = folder / "whole"
+    reference.mkdir()
+    expected, seconds = whole(reference, run)
+    for number in range(count):
+        how, delay = ENDINGS[number % len(ENDINGS)], rng.uniform(0.0, seconds)
+        place = folder / str(number)
+        place.mkdir()
+        with tally.attack(f"{run}: {how} after {delay:.2f} of {seconds:.2f} s"):
+            code, said = stopped(place, run, how, delay)
+            if code not in CODES[how] | {0, -getattr(signal, how.removeprefix("twice "))} or "Traceback" in said:
+                raise Wrong(f"exit code {code}: {said[-300:]}")
+            check_same(expected, finished(place, run))
+            left = sorted(path.name for path in place.iterdir())
+            if left != ["p.toml", "run.nc"]:
+                raise Wrong(f"files left: {left}")
+    return tally

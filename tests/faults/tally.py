@@ -1,0 +1,84 @@
+"""What became of attacks: every one ends in a right answer, a clear error or a warning, or it is a fault."""
+
+import contextlib
+import signal
+import warnings
+from collections import Counter
+from dataclasses import dataclass, field
+
+from widefield.base.errors import WidefieldError
+
+PATIENCE = 60
+"""Seconds after which something hangs."""
+
+GOOD = ("answered", "refused")
+BAD = ("traceback", "wrong", "hang", "lost")
+
+
+class Hang(BaseException):
+    """Nothing catches it on the way."""
+
+
+class Wrong(Exception):
+    """An answer that is not right."""
+
+
+@dataclass
+class Tally:
+    """Outcomes of attacks of one kind, with examples of faults."""
+
+    name: str
+    counts: Counter = field(default_factory=Counter)
+    examples: list = field(default_factory=list)
+
+    def note(self, outcome, what=""):
+        self.counts[outcome] += 1
+        if outcome in BAD and len(self.examples) < 10:
+            self.examples.append(f"{outcome}: {what}"[:600])
+
+    @property
+    def tried(self):
+        return sum(self.counts.values())
+
+    @property
+    def row(self):
+        return (self.name, *(str(n) for n in (self.tried, *(self.counts[o] for o in (*GOOD, *BAD)))))
+
+    def check(self):
+        assert not self.examples, "\n".join([f"{self.name}: {dict(self.counts)}", *self.examples])
+        assert self.tried
+
+    @contextlib.contextmanager
+    def attack(self, what):
+        """Run something; errors are caught here and counted."""
+        try:
+            with limited(PATIENCE), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                yield
+        except WidefieldError as error:
+            clear = len(str(error)) < 2000 and "\x1b" not in str(error)
+            self.note("refused" if clear else "wrong", f"{what}: {error}")
+        except Wrong as error:
+            self.note("wrong", f"{what}: {error}")
+        except Hang:
+            self.note("hang", what)
+        except Exception as error:
+            self.note("traceback", f"{what}: {type(error).__name__}: {error}")
+        else:
+            self.note("answered")
+
+
+@contextlib.contextmanager
+def limited(seconds):
+    """Raise `Hang` after so many seconds."""
+
+    def ring(number, frame):
+        raise Hang
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
