@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import tempfile
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
 
 from ..base import check, files
 from ..base.errors import Diverged, FileProblem, Interrupted, InvalidInput, NotSaved
@@ -33,10 +36,13 @@ if TYPE_CHECKING:
     from ..proportional.result import Dynamics
 
 
+_UNKNOWN = ("_error", "_deviation", "_bound")
+
+
 def what_helps(result: Result) -> str:
     """What to do about a loss that exploded: before the first step no learning rate can be at fault."""
-    if result.data.sizes.get("time", 0) == 0:
-        return "that is before the first step: make inputs, targets or the variances of weights smaller"
+    if result.data.sizes.get("time", 0) == 0 or re.search(r"\bstep 0\b", result.message):
+        return "that is before the first step, so make inputs, targets or the variances of weights smaller"
     return "a smaller learning_rate nearly always helps"
 
 
@@ -146,7 +152,7 @@ def _predicted(problem: Any, theory: Theory, session: Session, progress: bool | 
         session.report = progress if callable(progress) else bar
         session.note = says(False if callable(progress) else shown)
         result = _within_memory(theory, problem, session)
-    return _with_costs(result, spent)
+    return _with_costs(_finite(result), spent)
 
 
 def _within_memory(theory: Theory, problem: Any, session: Session) -> Result:
@@ -160,6 +166,23 @@ def _within_memory(theory: Theory, problem: Any, session: Session) -> Result:
                 "less often or fewer samples, or reduce the width, particles or seeds"
             ) from None
         raise
+    return result
+
+
+def _finite(result: Result) -> Result:
+    """The same, but not called complete if numbers in it are not finite."""
+    if result.status != "complete":
+        return result
+    for name, value in result.data.data_vars.items():
+        # Error bars of a single network are not known; what follows from numbers alone has no time.
+        if "time" not in value.dims or str(name).endswith(_UNKNOWN) or value.dtype.kind != "f":
+            continue
+        others = tuple(place for place, axis in enumerate(value.dims) if axis != "time")
+        bad = ~np.isfinite(value.values).all(axis=others)
+        if bad.any():
+            step = int(result.data["step"][int(np.argmax(bad))])
+            message = f"{name} is not finite at step {step}: it is too large, or too small, for these numbers"
+            return dataclasses.replace(result, data=result.data.assign_attrs(status="diverged", message=message))
     return result
 
 

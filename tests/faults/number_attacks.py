@@ -1,0 +1,152 @@
+"""Arrays of every kind, and problems at the ends of what numbers can be."""
+
+import dataclasses
+import itertools
+
+import numpy as np
+from tally import Tally, Wrong
+
+import widefield as wf
+
+
+def arrays():
+    """Things that people hand over as data, by name."""
+    x = np.random.default_rng(0).normal(size=(3, 2))
+    kinds = (
+        "bool",
+        "i1",
+        "i8",
+        "u1",
+        "u8",
+        "f2",
+        "f4",
+        "f8",
+        "g",
+        ">f8",
+        "c8",
+        "c16",
+        "O",
+        "U5",
+        "S5",
+        "M8[s]",
+        "m8[s]",
+    )
+    for kind in kinds:
+        yield f"dtype {kind}", x.astype(kind) if kind[0] not in "Mm" else np.zeros((3, 2), kind)
+    yield from {
+        "nan": np.where(x > 1, np.nan, x) * np.nan,
+        "infinite": x / 0.0,
+        "masked": np.ma.masked_greater(x, 0.0),
+        "masked nowhere": np.ma.masked_greater(x, 100.0),
+        "empty": np.zeros((0, 2)),
+        "no columns": np.zeros((3, 0)),
+        "one number": np.float64(1.0),
+        "one axis": x[0],
+        "three axes": x[None],
+        "ragged": [[1.0], [1.0, 2.0]],
+        "nested": [[[[1.0]]]],
+        "text": "abc",
+        "none": None,
+        "words": [["a", "b"]] * 3,
+        "object": [[object(), 1]] * 3,
+        "dictionary": {"a": 1},
+        "generator": (row for row in x),
+        "strided": np.asfortranarray(np.tile(x, (2, 2)))[::2, ::2],
+        "negative strides": x[::-1, ::-1],
+        "read only": np.broadcast_to(x[0], (3, 2)),
+        "matrix": np.matrix(x),
+        "structured": np.zeros(3, dtype=[("a", "f8"), ("b", "f8")]),
+        "memory view": memoryview(np.ascontiguousarray(x)),
+        "huge": x * 1e300,
+        "tiny": x * 1e-300,
+        "subnormal": np.full((3, 2), 5e-324),
+        "largest": np.full((3, 2), np.finfo(float).max),
+        "constant": np.ones((3, 2)),
+        "zero": np.zeros((3, 2)),
+        "equal rows": np.tile(x[:1], (3, 1)),
+    }.items()
+
+
+def attack_arrays(seed=0):
+    """Each as inputs and as targets; what is accepted is trained on for a step."""
+    tally = Tally("arrays")
+    good = np.random.default_rng(seed).normal(size=(3, 2))
+    for name, value in arrays():
+        for place in ("inputs", "targets"):
+            with tally.attack(f"{name} as {place}"):
+                data = wf.Data(value, [1.0, 2.0, 3.0]) if place == "inputs" else wf.Data(good, value)
+                _solved(wf.Problem(wf.MLP(1, "tanh"), data, optimiser=wf.SGD(0.01, 1)), wf.FiniteWidth(2))
+    return tally
+
+
+THEORIES = {
+    "networks": wf.FiniteWidth(3),
+    "one neuron": wf.FiniteWidth(1),
+    "single": wf.FiniteWidth(3, dtype="float32"),
+    "infinite width": wf.InfiniteWidth(particles=64, replicas=2, rank_tolerance=0.1),
+    "few particles": wf.InfiniteWidth(particles=2, replicas=1),
+    "lazy": wf.Lazy(),
+    "perturbative": wf.Perturbative(particles=64, replicas=2),
+    "closed": wf.ClosedLinear(),
+    "two-layer": wf.TwoLayer(particles=64),
+    "fluctuations": wf.Fluctuations(10),
+    "independence": wf.GradientIndependence(particles=64, replicas=2),
+}
+BASE = wf.Problem(wf.MLP(1, "tanh"), wf.data.sphere(samples=2, dimension=3), optimiser=wf.SGD(0.1, 2))
+
+
+def extremes():
+    """How to make problems at the ends, by name; to make one may already be refused."""
+    x, y = np.array([[1.0, 2.0], [2.0, -1.0]]), np.array([1.0, -1.0])
+    for richness in (1e-150, 1e-30, 1e-8, 0.0, 1e-3, 30.0, 1e3, 1e150):
+        yield f"richness {richness:g}", _with("network", wf.MLP, 1, "tanh", richness=richness)
+    for rate in (1e-300, 1e-20, 10.0, 1e3, 1e10, 1e300):
+        yield f"rate {rate:g}", _with("optimiser", wf.SGD, rate, 3)
+    for size in (1e-300, 1e-160, 1e-20, 1e5, 1e20, 1e160, 1e300):
+        yield f"inputs of {size:g}", _with("data", wf.Data, size * x, y)
+        yield f"targets of {size:g}", _with("data", wf.Data, x, size * y)
+    for variance in (1e-300, 1e-10, 1e10, 1e300):
+        yield f"weights of {variance:g}", _with("network", wf.MLP, 1, "tanh", weight_variances=variance)
+    for name, data in {
+        "zero targets": (x, 0 * y),
+        "zero inputs": (0 * x, y),
+        "one class": (x, [1.0, 1.0]),
+        "equal inputs": ([[1.0, 2.0]] * 2, y),
+        "one sample": (x[:1], [1.0]),
+        "one dimension": (x[:, :1], y),
+        "ten outputs": (x, np.eye(10)[:2]),
+    }.items():
+        yield name, _with("data", wf.Data, *data)
+    for name in ("linear", "relu", "erf", "sin", "monomial(3)", "monomial(9)", "perceptron"):
+        yield name, _with("network", wf.MLP, 1, name)
+    yield "logistic", _with("loss", wf.Logistic)
+    for threshold in (1e-300, 1e300):
+        yield f"Huber {threshold:g}", _with("loss", wf.Huber, threshold)
+    yield "depth 6", _with("network", wf.MLP, 6, "relu")
+
+
+def attack_extremes(theories=tuple(THEORIES), step=1):
+    """Every theory on every problem: a finite answer, a loss that exploded, or a refusal."""
+    tally = Tally("numerical extremes")
+    cases = list(itertools.product(theories, extremes()))
+    for theory, (name, make) in cases[::step]:
+        with tally.attack(f"{theory}: {name}"):
+            _solved(make(), THEORIES[theory])
+    return tally
+
+
+def _with(part, make, *args, **options):
+    return lambda: dataclasses.replace(BASE, **{part: make(*args, **options)})
+
+
+def _solved(problem, theory):
+    """Solve, and look at every number of an answer that calls itself complete."""
+    answer = wf.solve(problem, theory, progress=False, throw=False)
+    if answer.status != "complete":
+        if not answer.message:
+            raise Wrong(f"{answer.status} without a word")
+        return
+    for name, value in answer.data.data_vars.items():
+        bad = ~np.isfinite(value.values)
+        if bad.any() and not str(name).endswith("_error"):
+            raise Wrong(f"{name} is not finite in a complete answer")
