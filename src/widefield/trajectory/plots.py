@@ -223,9 +223,8 @@ def _kernels(
         kernel(trajectory, "feature_kernel", axes, layer=layer, limit=limit, colorbar=place == len(shown))
         axes.set_title(textwrap.fill(label, 30))
     depths = {t.problem.network.hidden_layers for t, _ in shown}
-    figure.suptitle(
-        f"final feature kernel, {f'layer {depths.pop()}' if len(depths) == 1 else 'last layer'}", fontsize=9
-    )
+    which = f"layer {depths.pop()}" if len(depths) == 1 else "last layer"
+    figure.suptitle(f"final feature kernel, {which}", fontsize=9)
 
 
 _DISTANCES = {"outputs": "outputs", "feature_kernel": "feature kernel, last layer", "ntk": "neural tangent kernel"}
