@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -45,8 +45,8 @@ class Data(ByValue, DataSource, kind="arrays"):
     y: Floats
     x_test: Floats | None = None
     y_test: Floats | None = None
-    columns: tuple[str, ...] | None = None
-    classes: tuple[str, ...] | None = None
+    columns: tuple[str, ...] | None = field(default=None, repr=False)
+    classes: tuple[str, ...] | None = field(default=None, repr=False)
 
     def __init__(
         self,
