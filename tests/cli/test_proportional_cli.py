@@ -188,6 +188,7 @@ def test_transfer_on_the_command_line(tmp_path, monkeypatch, capsys):
     printed = capsys.readouterr().out
     sweep, trained = RateSweep.load(output), RateSweep.load(tmp_path / "sweep-networks.nc")
     assert sweep.verdict in printed
+    assert "width N/D" in printed
     assert not sweep.at_edge.any()
     assert list(sweep.values) == [0.5, 2, math.inf]
     assert list(trained.values) == [0.5, 2]
@@ -212,7 +213,17 @@ def test_transfer_over_depth(tmp_path, monkeypatch, capsys):
     sweep = RateSweep.load(output)
     assert [network.hidden_layers for network in sweep.networks] == [1, 2, math.inf]
     np.testing.assert_allclose(sweep.learning_rates, np.geomspace(0.02, 0.5, 6))
-    assert sweep.verdict in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert sweep.verdict in printed
+    assert "depth (hidden layers)" in printed
+
+
+def test_widths_are_neurons_where_inputs_have_a_dimension(monkeypatch, capsys):
+    """And a sweep that reaches from narrow to wide is nobody's mistake."""
+    options = ("lr-transfer", "--over", "width", "--steps", 3, "--learning-rates", "0.02,0.5,4", "-q")
+    assert run(monkeypatch, *options, "--values", "16,64", "--power-law", "1.5,0.5,20") == 0
+    assert "width N " in capsys.readouterr().out
+    assert run(monkeypatch, *options, "--values", "1,64") == 0
 
 
 def test_rates_that_all_fail_and_rates_that_are_too_small(monkeypatch, capsys):
@@ -290,6 +301,9 @@ SWEEP = ("lr-transfer", "--steps", 4)
         ((*SWEEP, "--over", "width", "--values", "2,1"), "must increase"),
         ((*SWEEP, "--over", "width", "--values", "-1,1"), "width = -1"),
         ((*SWEEP, "--over", "width", "--values", ""), "separated by commas"),
+        ((*SWEEP, "--over", "width", "--values", "64,128"), "widths are over the input dimension, N/D"),
+        ((*SWEEP, "--over", "width", "--values", "16,inf"), "divide numbers of neurons by D"),
+        ((*SWEEP, "--over", "width", "--values", "0.5,4", "--power-law", "1.5,0.5,100"), "numbers of neurons N"),
         ((*SWEEP, "--over", "width", "--values", "1,2", "--width", 2), "leave --width out"),
         ((*SWEEP, "--over", "depth", "--values", "1,2", "--hidden-layers", 2), "leave --hidden-layers out"),
         ((*SWEEP, "--over", "depth", "--values", "1,2.5", "--width", 1), "hidden_layers = 2.5"),

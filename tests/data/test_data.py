@@ -68,7 +68,7 @@ def test_arrays_are_read_only_float64(source: DataSource) -> None:
 
 
 def test_every_kind_is_tested() -> None:
-    assert set(DataSource.members) == {*SOURCES, "cifar10"}
+    assert set(DataSource.members) == {*SOURCES, "cifar10", "file"}
     assert {kind: type(source) for kind, source in SOURCES.items()}.items() <= DataSource.members.items()
 
 

@@ -20,15 +20,83 @@ COMMANDS = {
     "new": ["q.toml"],
     "cache": [],
 }
-OPTIONS = """
-    --width --theory --theories --seeds --seed --dtype --particles --replicas --tolerance --resume --overwrite --quiet
-    --plot --output -o -q --steps --learning-rate --learning-rates --hidden-layers --noise --samples --batch-size
-    --values --over --activation --depth --outputs --residual --clear --help --version --checkpoint-seconds --richness
-""".split()
-VALUES = """
-    0 -1 1 2 3 1e30 nan inf x lazy finite-width infinite-width tanh relu gelu float16 float32 p.toml missing.toml run.nc
-    folder missing/run.nc run.csv c.png c.0 c.pdf c.xyz 1,2,3 64,128 , = -- "" ∞ λ 0.5 1e-300 width depth
-""".split()
+OPTIONS = [
+    "--width",
+    "--theory",
+    "--theories",
+    "--seeds",
+    "--seed",
+    "--dtype",
+    "--particles",
+    "--replicas",
+    "--tolerance",
+    "--resume",
+    "--overwrite",
+    "--quiet",
+    "--plot",
+    "--output",
+    "-o",
+    "-q",
+    "--steps",
+    "--learning-rate",
+    "--learning-rates",
+    "--hidden-layers",
+    "--noise",
+    "--samples",
+    "--batch-size",
+    "--values",
+    "--over",
+    "--activation",
+    "--depth",
+    "--outputs",
+    "--residual",
+    "--clear",
+    "--help",
+    "--version",
+    "--checkpoint-seconds",
+    "--richness",
+]
+VALUES = [
+    "0",
+    "-1",
+    "1",
+    "2",
+    "3",
+    "1e30",
+    "nan",
+    "inf",
+    "x",
+    "lazy",
+    "finite-width",
+    "infinite-width",
+    "tanh",
+    "relu",
+    "gelu",
+    "float16",
+    "float32",
+    "p.toml",
+    "missing.toml",
+    "run.nc",
+    "folder",
+    "missing/run.nc",
+    "run.csv",
+    "c.png",
+    "c.0",
+    "c.pdf",
+    "c.xyz",
+    "1,2,3",
+    "64,128",
+    ",",
+    "=",
+    "--",
+    '""',
+    "∞",
+    "λ",
+    "0.5",
+    "1e-300",
+    "width",
+    "depth",
+]
 SLOW = {"solve", "compare", "crosscheck", "proportional", "lr-transfer", "advise"}
 PROBLEM = """
 [network]

@@ -190,3 +190,16 @@ def test_hopeless_is_far_beyond_an_output_of_zero(loss):
         limit = 1e12 * (1 + float(loss.total(jnp.zeros_like(targets), targets)))
         losses = np.array([0.0, 0.9 * limit, 1.1 * limit, np.inf, np.nan])
         np.testing.assert_array_equal(loss.hopeless(losses, targets), [False, False, True, True, True])
+
+
+@pytest.mark.parametrize(
+    ("family", "word", "kind"),
+    [(family, word, kind) for family in (wf.Loss, wf.LearningRule) for word, kind in family.synonyms.items()],
+)
+def test_synonyms_in_files(family, word, kind):
+    """Case, "_" and "-" do not matter; what is written is the kind."""
+    for spelling in (word, word.upper(), word.replace("-", "_"), kind.replace("-", " ").title()):
+        found = family.from_table({"kind": spelling})
+        assert found.to_table()["kind"] == kind
+    with pytest.raises(wf.UnknownName, match=f"unknown kind of {family.family}"):
+        family.from_table({"kind": f"{word}x"})

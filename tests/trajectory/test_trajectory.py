@@ -322,3 +322,16 @@ def test_single_precision_is_the_same_network(small_problem):
     double, single = (wf.solve(small_problem, wf.FiniteWidth(32, dtype=p)) for p in ("float64", "float32"))
     np.testing.assert_allclose(single.data.outputs, double.data.outputs, rtol=0, atol=2e-5)
     assert single.data.outputs.dtype == np.float32
+
+
+def test_repr_is_a_few_lines_and_holds_no_arrays(hebb, descent):
+    """What, how large, how it ended."""
+    for trajectory in (hebb, descent):
+        shown = repr(trajectory)
+        assert shown.count("\n") == 2
+        assert len(shown) < 300
+        assert "array" not in shown
+        assert "Dataset" not in shown
+    assert "width 9: 2 hidden layers, tanh, richness 1.2; 3 samples of dimension 4; hebb; 4 steps" in repr(hebb)
+    assert "3 seeds, 5 times" in repr(hebb)
+    assert "complete" in repr(hebb)

@@ -54,8 +54,8 @@ def test_density_integrates_to_one(trajectory):
 
 
 def test_pages(trajectory, tmp_path):
-    # loss, three distances, two kernels, and a colour bar for each, since both are the last one
-    assert len(plots.compare(trajectory, trajectory).axes) == 8
+    # loss, three distances, two kernels and a colour bar
+    assert len(plots.compare(trajectory, trajectory).axes) == 7
     plots.summary(trajectory).savefig(tmp_path / "page.pdf")
     assert (tmp_path / "page.pdf").read_bytes()[:4] == b"%PDF"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache, cached_property
 from typing import Any
 
@@ -44,11 +44,12 @@ class Activation:
     numpy or jax arrays and answer in kind. At zero variance they are limits: of the correlation 1 where both
     variances vanish, of the correlation 0 where one does.
 
-    Equality and hash follow the name (and the function, lest one registered anew be mistaken for the old).
+    Two are equal if all fields are, functions by identity: two lambdas of one name are never taken for each other, nor
+    is one registered anew for the old. It need not be in the table: networks take it as it is, files cannot name it.
     """
 
     name: str
-    """Canonical name; `get(name)` returns this object."""
+    """Canonical name; of those in the table, `get(name)` returns this object."""
 
     function: Elementwise
     """sigma, traceable by jax, in the precision of its argument."""
@@ -87,7 +88,7 @@ class Activation:
         check.choice("universality class", self.universality_class, CLASSES)
         for single, pair in (("square", self.feature_moment), ("slope_square", self.slope_moment)):
             if getattr(self, single) is None and pair is not None:
-                put(self, **{single: _on_diagonal(pair)})
+                put(self, **{single: _OnDiagonal(pair)})
 
     def __call__(self, z: Any) -> Array:
         """Return sigma(z)."""
@@ -126,13 +127,37 @@ class Activation:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Activation):
             return NotImplemented
-        return self.name == other.name and self.function is other.function
+        return self is other or all(map(_same, self.stated().values(), other.stated().values()))
 
     def __hash__(self) -> int:
         return hash(self.name)
 
     def __repr__(self) -> str:
         return f"Activation({self.name!r})"
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __copy__(self) -> Activation:
+        """Itself: nothing of it changes."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Activation:
+        """Itself: nothing of it changes."""
+        return self
+
+    def stated(self) -> dict[str, Any]:
+        """All fields by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two fields are equal; functions are so only if they are one, whatever they say themselves."""
+    if isinstance(one, tuple) and isinstance(other, tuple) and len(one) == len(other):
+        return all(map(_same, one, other))
+    if isinstance(one, _OnDiagonal) and isinstance(other, _OnDiagonal):
+        return one.pair is other.pair
+    return one is other if callable(one) or callable(other) else bool(one == other)
 
 
 @cache
@@ -163,5 +188,11 @@ def _differentiate(function: Elementwise) -> Elementwise:
     return derivative
 
 
-def _on_diagonal(pair: TwoVariances) -> OneVariance:
-    return lambda k: pair(k, k, k)
+@dataclass(frozen=True, eq=False)
+class _OnDiagonal:
+    """k -> F(k, k, k)."""
+
+    pair: TwoVariances
+
+    def __call__(self, k: Any) -> Any:
+        return self.pair(k, k, k)

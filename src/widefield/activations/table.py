@@ -1,37 +1,42 @@
-"""The table of activations: `get`, `register`, `names`."""
+"""The table of activations: `get`, `register`, `names`; and what is kept of those that are not in it."""
 
 from __future__ import annotations
 
 import copyreg
-import math
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
 from ..base import check
 from ..base.errors import InvalidInput, UnknownName
 from ..base.numbers import double_precision
-from . import moments
 from .activation import Activation, Elementwise, OneVariance, TwoVariances
+from .standard import FAMILIES, STANDARD, SYNONYMS
 
 
-def get(name: str | Activation) -> Activation:
+def get(name: str | Activation | Elementwise) -> Activation:
     """Return the activation of this name; "-", "_" and case do not matter.
 
-    Parameters stand in parentheses: `get("leaky_relu(0.1)")`, `get("scale_invariant(1.5, -0.5)")`.
+    Parameters stand in parentheses: `get("leaky_relu(0.1)")`, `get("scale_invariant(1.5, -0.5)")`. There are synonyms:
+    "silu" is "swish", "identity" is "linear", see `SYNONYMS`.
+
+    An `Activation` is returned as it is. A function is looked up in the table (`jnp.tanh` is "tanh"), and else becomes
+    an activation under its own name that has no kinks: one that has some must be an `Activation` that states them.
     """
     if isinstance(name, Activation):
         return name
+    if callable(name):
+        return _of_function(name)
     match = re.fullmatch(r"([^()]+?)\s*(?:\(([^()]*)\))?", name.strip()) if isinstance(name, str) else None
     if match is None:
         raise UnknownName("activation", name, names())
-    base, listed = _normalise(match[1]), match[2]
-    if base in _FAMILIES:
+    base, listed = _canonical(match[1]), match[2]
+    if base in FAMILIES:
         return _member(base, listed)
     if base not in _ACTIVATIONS or listed is not None:
         raise UnknownName("activation", name, names())
@@ -40,7 +45,7 @@ def get(name: str | Activation) -> Activation:
 
 def names() -> list[str]:
     """Return all names, parametrised ones with their parameters: "leaky_relu(a)"."""
-    return sorted([*_ACTIVATIONS, *(f"{base}({', '.join(labels)})" for base, (labels, _) in _FAMILIES.items())])
+    return sorted([*_ACTIVATIONS, *(f"{base}({', '.join(labels)})" for base, (labels, _) in FAMILIES.items())])
 
 
 def register(
@@ -68,7 +73,8 @@ def register(
         raise InvalidInput(f"name = {name!r} must be a word of letters, digits, '-' and '_'")
     base = _normalise(name)
     known = _ACTIVATIONS.get(base)
-    if base in _FAMILIES or (known is not None and known.function is not function and not overwrite):
+    taken = base in SYNONYMS or (known is not None and known.function is not function)
+    if base in FAMILIES or (taken and not overwrite):
         raise InvalidInput(f"the activation {base!r} exists already; choose another name or pass overwrite=True")
     _check_elementwise(base, function)
     stray = [place for place, _ in jumps if place not in kinks]
@@ -92,18 +98,69 @@ def register(
     return activation
 
 
+def kept(given: str | Activation | Elementwise) -> str | Activation:
+    """What a description keeps of an activation: the name of one in the table, any other as it is, checked."""
+    found = get(given)
+    return found.name if _listed(found) else _usable(found)
+
+
+def name_in_files(given: str | Activation | Elementwise) -> str:
+    """The name by which files know an activation; those that are not in the table have none."""
+    found = get(given)
+    if not _listed(found):
+        raise InvalidInput(
+            f"activation = {found!r} is a function that only this session knows, so that files and checkpoints cannot "
+            f"name it: register it, wf.activations.register('a name of your choice', function), and give that name to "
+            f"the network; whoever reads the file registers it too"
+        )
+    return found.name
+
+
+def mark_of_own(activation: Activation) -> str:
+    """Values at a few points of an activation that is not of this package: others may register the name otherwise."""
+    if {**STANDARD, **_MEMBERS}.get(activation.name) == activation:
+        return ""
+    with double_precision():
+        return " ".join(f"{float(value):.6e}" for value in activation(jnp.asarray(_POINTS)))
+
+
+def _listed(activation: Activation) -> bool:
+    try:
+        return get(activation.name) == activation
+    except InvalidInput:
+        return False
+
+
+def _of_function(function: Elementwise) -> Activation:
+    known = next((activation for activation in _ACTIVATIONS.values() if activation.function is function), None)
+    stated = getattr(function, "__name__", type(function).__name__)
+    return known or _usable(Activation(stated.strip("<>"), function))
+
+
+@cache
+def _usable(activation: Activation) -> Activation:
+    _check_elementwise(activation.name, activation.function)
+    return activation
+
+
+def _canonical(name: str) -> str:
+    base = _normalise(name)
+    return base if base in _ACTIVATIONS else SYNONYMS.get(base, base)
+
+
 def _normalise(name: str) -> str:
     return re.sub(r"[\s-]", "_", name.strip()).lower()
 
 
 def _check_elementwise(name: str, function: Elementwise) -> None:
-    points = np.array([[-3.0, -1.0, -0.4], [0.0, 0.7, 4.0]])
+    points = _POINTS.reshape(2, 3)
     try:
         with double_precision():
-            together = np.asarray(jax.jit(function)(points))
+            together = np.asarray(jax.jit(lambda z: function(z))(points))  # jax crashes on a ufunc
             apart = np.array([np.asarray(function(jnp.asarray(z))) for z in points.ravel()])
     except Exception as error:
-        raise InvalidInput(f"the activation {name!r} cannot be traced by jax: {error}") from error
+        hint = "write it with jax.numpy in place of numpy or torch"
+        raise InvalidInput(f"the activation {name!r} cannot be traced by jax, {hint}: {error}") from error
     if together.shape != points.shape or apart.shape != (points.size,):
         raise InvalidInput(f"the activation {name!r} is not elementwise: shape (2, 3) became {together.shape}")
     if not np.allclose(together.ravel(), apart, rtol=1e-6, atol=1e-12, equal_nan=True):
@@ -113,78 +170,15 @@ def _check_elementwise(name: str, function: Elementwise) -> None:
         raise InvalidInput(f"the activation {name!r} is not finite at z = {bad[0]:g}")
 
 
-def _step(z: Any) -> Array:
-    z = jnp.asarray(z)
-    return jnp.where(z >= 0, jnp.ones_like(z), jnp.zeros_like(z))
-
-
-def _swish(z: Any) -> Array:
-    return jax.nn.silu(z)
-
-
-def _gelu(z: Any) -> Array:
-    return jax.nn.gelu(z, approximate=False)
-
-
-def _normal_density(z: Any) -> Array:
-    return jnp.exp(-0.5 * jnp.square(z)) / math.sqrt(2 * math.pi)
-
-
-def _gelu_first(z: Any) -> Array:
-    return jnp.add(0.5 * jax.scipy.special.erfc(-z / math.sqrt(2)), z * _normal_density(z))
-
-
-def _gelu_second(z: Any) -> Array:
-    return _normal_density(z) * (2 - jnp.square(z))
-
-
-def _piecewise_linear(name: str, a_plus: float, a_minus: float, function: Elementwise | None = None) -> Activation:
-    """a_+ z for z > 0, a_- z for z < 0, PDLT eq. (2.13)."""
-    if a_plus == a_minus == 0:
-        raise InvalidInput(f"{name}: the two slopes must not both be zero")
-    feature, slope, fourth = moments.scale_invariant(a_plus, a_minus)
-    kinked = a_plus != a_minus
-    return Activation(
-        name,
-        function or (lambda z: jnp.where(z > 0, a_plus, a_minus) * z),
-        kinks=(0.0,) if kinked else (),
-        jumps=((0.0, a_plus - a_minus),) if kinked else (),
-        homogeneity=1,
-        universality_class="scale-invariant",
-        feature_moment=feature,
-        slope_moment=slope,
-        fourth=fourth,
-    )
-
-
-def _monomial(name: str, power: float) -> Activation:
-    """z^p, PDLT eq. (5.77)."""
-    p = check.integer("the power of a monomial", int(power) if power == int(power) else power, least=1, most=60)
-    feature, slope, fourth = moments.monomial(p)
-    return Activation(
-        name,
-        lambda z: jnp.asarray(z) ** p,
-        homogeneity=p,
-        universality_class="scale-invariant" if p == 1 else "none",
-        feature_moment=feature,
-        slope_moment=slope,
-        fourth=fourth,
-    )
-
-
-def _leaky(name: str, a: float) -> Activation:
-    return _piecewise_linear(name, 1.0, a)
-
-
-_FAMILIES: dict[str, tuple[tuple[str, ...], Callable[..., Activation]]] = {
-    "leaky_relu": (("a",), _leaky),
-    "monomial": (("p",), _monomial),
-    "scale_invariant": (("a_plus", "a_minus"), _piecewise_linear),
-}
-"""Parametrised activations: names of the parameters, and the builder."""
+_ACTIVATIONS = dict(STANDARD)
+"""All that are known, by name."""
 
 _MEMBERS: dict[str, Activation] = {}
 """Members of the families that were asked for, so that the same name is the same object."""
+
+
+_POINTS = np.array([-3.0, -1.0, -0.4, 0.0, 0.7, 4.0])
+"""Where functions are tried."""
 
 
 def _parameter(label: str, text: str) -> float:
@@ -195,7 +189,7 @@ def _parameter(label: str, text: str) -> float:
 
 
 def _member(base: str, listed: str | None) -> Activation:
-    labels, build = _FAMILIES[base]
+    labels, build = FAMILIES[base]
     values = [part.strip() for part in (listed or "").split(",") if part.strip()]
     if len(values) != len(labels):
         example = f"{base}({', '.join(labels)})"
@@ -207,64 +201,9 @@ def _member(base: str, listed: str | None) -> Activation:
     return _MEMBERS[name]
 
 
-_ACTIVATIONS: dict[str, Activation] = {
-    a.name: a
-    for a in (
-        Activation(  # PDLT eq. (2.9)
-            "perceptron",
-            _step,
-            kinks=(0.0,),
-            homogeneity=0,
-            universality_class="none",
-            feature_moment=moments.step_feature,
-            slope_moment=moments.step_slope,
-            fourth=lambda k: 0.5 + 0.0 * k,
-        ),
-        Activation("sigmoid", jax.nn.sigmoid, universality_class="none"),  # (2.10)
-        Activation("tanh", jnp.tanh, universality_class="zero-kernel"),  # (2.11)
-        Activation(  # (2.12)
-            "sin",
-            jnp.sin,
-            universality_class="zero-kernel",
-            feature_moment=moments.sin_feature,
-            slope_moment=moments.cos_feature,
-            fourth=moments.sin_fourth,
-        ),
-        Activation(
-            "cos",
-            jnp.cos,
-            universality_class="none",
-            feature_moment=moments.cos_feature,
-            slope_moment=moments.sin_feature,
-            fourth=moments.cos_fourth,
-        ),
-        _piecewise_linear("linear", 1.0, 1.0, jnp.asarray),
-        _piecewise_linear("relu", 1.0, 0.0, jax.nn.relu),
-        _piecewise_linear("abs", 1.0, -1.0),
-        Activation("softplus", jax.nn.softplus, (jax.nn.sigmoid,), universality_class="none"),  # (2.15)
-        Activation("swish", _swish, universality_class="half-stable"),  # (2.16)
-        Activation(  # (2.17)
-            "gelu",
-            _gelu,
-            (_gelu_first, _gelu_second),
-            universality_class="half-stable",
-            feature_moment=moments.gelu_feature,
-            slope_moment=moments.gelu_slope,
-        ),
-        Activation(
-            "erf",
-            jax.scipy.special.erf,
-            universality_class="zero-kernel",
-            feature_moment=moments.erf_feature,
-            slope_moment=moments.erf_slope,
-        ),
-    )
-}
+def _pickled(activation: Activation) -> tuple[Callable[..., Activation], tuple[Any, ...]]:
+    """By name if it is in the table, since lambdas cannot be pickled; any other by its fields, if pickle can."""
+    return (get, (activation.name,)) if _listed(activation) else (Activation, tuple(activation.stated().values()))
 
 
-def _by_name(activation: Activation) -> tuple[Callable[[str], Activation], tuple[str]]:
-    """Pickle by name: compiled functions cannot be pickled."""
-    return get, (activation.name,)
-
-
-copyreg.pickle(Activation, _by_name)
+copyreg.pickle(Activation, _pickled)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ..proportional.result import Dynamics
 
 
-_UNKNOWN = ("_error", "_deviation", "_bound")
+_UNKNOWN = ("_error", "_bound")
 
 
 def what_helps(result: Result) -> str:

@@ -28,6 +28,9 @@ class Described:
     family: ClassVar[str] = ""
     kind: ClassVar[str] = ""
     members: ClassVar[dict[str, type[Described]]] = {}
+    synonyms: ClassVar[dict[str, str]] = {}
+    """Other words for kinds of the family."""
+
     old_words: ClassVar[dict[str, str]] = {}
     """Keys of files that have another name now: see `renamed`."""
 
@@ -78,9 +81,14 @@ class Described:
 
     @classmethod
     def _known_kind(cls, kind: Any) -> str:
-        if not isinstance(kind, str) or kind not in cls.members:
+        """A kind, or a synonym of one; case and "_" for "-" do not matter."""
+        if isinstance(kind, str) and kind in cls.members:
+            return kind
+        plain = kind.strip().lower().replace("_", "-").replace(" ", "-") if isinstance(kind, str) else ""
+        found = cls.synonyms.get(plain, plain)
+        if found not in cls.members:
             raise UnknownName(f"kind of {cls.family}", kind, cls.members)
-        return kind
+        return found
 
     @classmethod
     def parse_field(cls, name: str, value: Any) -> Any:

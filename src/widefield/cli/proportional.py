@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result", "Dynamics", "RateSweep")
 
+_NEARLY_INFINITE = 16
+"""A sweep whose smallest width N/D is larger has nothing to compare; somebody who asks for it means neurons."""
+
 _SIMULATED_RATES = 9
 """About as many learning rates are tried with real networks."""
 
@@ -64,7 +67,9 @@ def proportional(
 def lr_transfer(
     options: LinearOptions,
     over: Annotated[str, typer.Option(help="What changes: width or depth.")],
-    values: Annotated[str, typer.Option(help="Widths or depths, separated by commas; the last may be inf.")],
+    values: Annotated[
+        str, typer.Option(help="Widths N/D (N with --power-law) or depths L, by commas; the last may be inf.")
+    ],
     learning_rates: Annotated[str | None, typer.Option(help="lowest,highest,count; found out if not given.")] = None,
 ) -> None:
     """Whether the best learning rate of one width or depth is that of another. Exit code 1: no rate works."""
@@ -165,7 +170,22 @@ def _varied(options: LinearOptions, over: str, values: str) -> list[float]:
         option = "--width" if over == "width" else "--hidden-layers"
         fail(f"--over {over} takes every {over} from --values: leave {option} out", 2)
     found = numbers("--values", values)
-    return found if over == "width" else [whole(value) for value in found]
+    if over == "depth":
+        return [whole(value) for value in found]
+    _check_unit(values, [value for value in found if math.isfinite(value)], neurons=options.power_law is not None)
+    return found
+
+
+def _check_unit(text: str, widths: list[float], *, neurons: bool) -> None:
+    """Refuse widths that are numbers of neurons where ratios are asked for, and the other way round."""
+    if neurons and any(0 < width < 1 for width in widths):
+        fail(f"--values {text}: with --power-law widths are numbers of neurons N, not N/D: give 1 or more", 2)
+    if not neurons and widths and min(widths) >= _NEARLY_INFINITE:
+        fail(
+            f"--values {text}: widths are over the input dimension, N/D, and from N/D = {_NEARLY_INFINITE} on all are "
+            "nearly infinite: divide numbers of neurons by D, as in 0.5,1,2,4,inf (with --power-law widths are N)",
+            2,
+        )
 
 
 def _rates(text: str) -> NDArray[np.float64]:

@@ -3,7 +3,8 @@
     data = widefield.data.sphere(samples=10, dimension=25, seed=0)
     data.load().kernel()
 
-Own arrays go into `Data`, own Gram matrices into `gram`. All sources turn into tables (TOML) and back.
+Own arrays go into `Data`, own Gram matrices into `gram`, own CSV and NPZ files into `file`.
+All sources turn into tables (TOML) and back.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from .arrays import Data, Gram
 from .cifar import Cifar10
 from .digit_images import Digits
+from .files import File
 from .labels import LABELS
 from .power_laws import PowerLaw
 from .samples import Samples
@@ -26,6 +28,7 @@ teacher = Teacher
 power_law = PowerLaw
 digits = Digits
 cifar10 = Cifar10
+file = File
 
 __all__ = [
     "LABELS",
@@ -33,6 +36,7 @@ __all__ = [
     "Data",
     "DataSource",
     "Digits",
+    "File",
     "Gaussian",
     "Gram",
     "PowerLaw",
@@ -42,6 +46,7 @@ __all__ = [
     "Whitened",
     "cifar10",
     "digits",
+    "file",
     "gaussian",
     "gram",
     "power_law",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,6 +33,8 @@ class Data(ByValue, DataSource, kind="arrays"):
         y: training targets, shape (P, C), or (P,) for one output.
         x_test: test inputs, shape (Q, D).
         y_test: test targets, shape (Q, C) or (Q,).
+        columns: names of the D inputs, if they have any.
+        classes: names of the classes that targets stand for: two with one output, else one for each output.
 
     >>> Data(x=[[1.0, 2.0], [3.0, 4.0]], y=[1.0, -1.0]).load().kernel()
     array([[ 2.5,  5.5],
@@ -42,12 +45,23 @@ class Data(ByValue, DataSource, kind="arrays"):
     y: Floats
     x_test: Floats | None = None
     y_test: Floats | None = None
+    columns: tuple[str, ...] | None = field(default=None, repr=False)
+    classes: tuple[str, ...] | None = field(default=None, repr=False)
 
     def __init__(
-        self, x: ArrayLike, y: ArrayLike, x_test: ArrayLike | None = None, y_test: ArrayLike | None = None
+        self,
+        x: ArrayLike,
+        y: ArrayLike,
+        x_test: ArrayLike | None = None,
+        y_test: ArrayLike | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        classes: Sequence[str] | None = None,
     ) -> None:
         """Check and copy the arrays."""
         checked = Samples(x, y, x_test, y_test)
+        put(self, columns=_words("columns", columns, checked.dimension))
+        put(self, classes=_words("classes", classes, max(2, checked.outputs)))
         put(self, x=checked.x, y=checked.y, x_test=None, y_test=None)
         if checked.test_samples:
             put(self, x_test=checked.x_test, y_test=checked.y_test)
@@ -96,6 +110,15 @@ class Gram(ByValue, DataSource, kind="gram"):
         x = math.sqrt(len(self.kernel)) * symmetric_root(self.kernel)
         train = len(self.y)
         return Samples(x[:train], self.y, None if self.y_test is None else x[train:], self.y_test)
+
+
+def _words(name: str, value: Sequence[str] | None, count: int) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    words = (value,) if isinstance(value, str) else tuple(value)
+    if len(words) != count or not all(isinstance(word, str) for word in words):
+        raise InvalidInput(f"{name} = {value!r} must be {count} names")
+    return words
 
 
 def _check_gram(kernel: Floats) -> None:

@@ -91,10 +91,16 @@ class Samples(ByValue):
         side, lower triangular with a diagonal >= 0, found by a QR factorisation of the inputs, which loses no
         digits and does not need full rank; otherwise it is [x; x_test] / sqrt(D).
         """
-        points = self.everything / math.sqrt(self.dimension)
-        if self.dimension > len(points):
-            points = lq(points)[0]
+        points = self._factors()[0]
         return points[: self.samples], points[self.samples :]
+
+    def directions(self) -> Floats:
+        """Orthonormal rows e (r, D) that `reduced` gives coordinates in: [x; x_test] / sqrt(D) = [u; u_test] e."""
+        return self._factors()[1]
+
+    def _factors(self) -> tuple[Floats, Floats]:
+        points = self.everything / math.sqrt(self.dimension)
+        return lq(points) if self.dimension > len(points) else (points, np.eye(self.dimension))
 
 
 def lq(points: Floats) -> tuple[Floats, Floats]:

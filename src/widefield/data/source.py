@@ -40,6 +40,10 @@ class DataSource(Described, ABC, family="data"):
     def load(self) -> Samples:
         """Return the training and test arrays."""
 
+    def frozen(self) -> DataSource:
+        """The same without what may change or be lost meanwhile: what a `Problem` keeps, and files of answers."""
+        return self
+
 
 def stream(seed: int, part: Part, purpose: Purpose) -> np.random.Generator:
     """Return a random generator that is independent for every `part` and `purpose` of a seed.

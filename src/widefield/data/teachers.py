@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..activations import get
+from ..activations.table import name_in_files
 from ..base.arrays import Floats
 from ..base.describe import put
 from ..base.errors import InvalidInput
@@ -52,7 +53,7 @@ class Teacher(Synthetic, kind="teacher"):
         put(self, hidden=integers("hidden", self.hidden, least=1))
         if not self.hidden:
             raise InvalidInput("hidden = () must hold the width of at least one hidden layer")
-        put(self, activation=get(self.activation).name)
+        put(self, activation=name_in_files(self.activation))
 
     def _rule(self) -> Rule:
         phi = get(self.activation)

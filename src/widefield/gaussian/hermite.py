@@ -20,6 +20,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from ..base.arrays import Booleans, Floats
+from ..base.errors import InvalidInput
 from .nested import Function, evaluate
 
 _CHUNK = 32
@@ -56,13 +57,22 @@ class Series(eqx.Module):
         return self.rests / jnp.where(self.square > 0, self.square, 1.0)[None, :]
 
 
+_SHARPEST = 10
+"""Halvings of the grid at most, for memory's sake."""
+
+
 def series(f: Function, variances: Floats, *, kink: bool) -> Series | None:
     """Expand f at every variance. `kink` says that it has one at zero; it has no others.
 
     None if f varies too quickly for the nodes that are used.
     """
     scale = np.sqrt(variances)
-    sharpness = max(0, math.ceil(math.log2(max(float(scale.max(initial=0.0)), 1.0))))
+    largest = float(scale.max(initial=0.0))
+    if not math.isfinite(largest):
+        raise InvalidInput("a variance is not finite: inputs or variances of weights are too large; make them smaller")
+    sharpness = max(0, math.ceil(math.log2(max(largest, 1.0))))
+    if sharpness > _SHARPEST:
+        return None
     for halvings in range(sharpness, sharpness + 4):
         x, roots, basis = _panels(halvings) if kink else grid(halvings)
         weighted = evaluate(f, scale[:, None] * x[None, :]) * roots

@@ -47,6 +47,18 @@ class Loss(Described, family="loss", metaclass=_ByPosition):
                 return jnp.sum((targets - outputs) ** 4, axis=-1)
     """
 
+    synonyms: ClassVar[dict[str, str]] = {
+        "mse": "squared-error",
+        "squared": "squared-error",
+        "quadratic": "squared-error",
+        "l2": "squared-error",
+        "bce": "logistic",
+        "binary-cross-entropy": "logistic",
+        "cross-entropy": "softmax-cross-entropy",
+        "softmax": "softmax-cross-entropy",
+        "categorical-cross-entropy": "softmax-cross-entropy",
+    }
+
     formula: ClassVar[str] = ""
     """Of one sample, with outputs f_c and targets y_c."""
 

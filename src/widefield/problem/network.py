@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..activations import Activation, get
+from ..activations.activation import Elementwise
+from ..activations.table import kept, name_in_files
 from ..base import check
 from ..base.describe import Described, put
 from ..base.errors import InvalidInput
@@ -39,7 +41,8 @@ class MLP(Described, family="network", kind="mlp"):
 
     Args:
         hidden_layers: L >= 1.
-        activation: a name known to `widefield.activations`, or an `Activation`.
+        activation: a name known to `widefield.activations`, an `Activation`, or an elementwise function that jax can
+            trace. What is not in the table, under its name, is used as it is and cannot be written to files.
         richness: gamma_0; small is lazy, large learns features.
         outputs: number C of outputs; None takes it from the data.
         weight_variances: one number for all L+1 weight layers, or one per layer.
@@ -51,7 +54,7 @@ class MLP(Described, family="network", kind="mlp"):
     """
 
     hidden_layers: int = 3
-    activation: str = "tanh"
+    activation: str | Activation | Elementwise = "tanh"
     richness: float = 1.0
     outputs: int | None = None
     weight_variances: float | tuple[float, ...] = 1.0
@@ -64,7 +67,7 @@ class MLP(Described, family="network", kind="mlp"):
     def __post_init__(self) -> None:
         """Check and normalise every field."""
         put(self, hidden_layers=check.integer("hidden_layers", self.hidden_layers, least=1, most=10**6))
-        put(self, activation=get(self.activation).name)
+        put(self, activation=kept(self.activation))
         put(self, richness=check.number("richness", self.richness, least=0.0))
         if self.outputs is not None:
             put(self, outputs=check.integer("outputs", self.outputs, least=1))
@@ -85,6 +88,10 @@ class MLP(Described, family="network", kind="mlp"):
             if len(ratios) != self.hidden_layers:
                 raise InvalidInput(f"width_ratios has {len(ratios)} entries; hidden_layers = {self.hidden_layers}")
             put(self, width_ratios=ratios)
+
+    def to_table(self) -> dict[str, Any]:
+        """Plain values; an activation that files cannot name is refused."""
+        return {**super().to_table(), "activation": name_in_files(self.activation)}
 
     @property
     def phi(self) -> Activation:

@@ -148,6 +148,7 @@ class Problem(Question):
     def __post_init__(self) -> None:
         """Check the parts, and that they fit together."""
         self.check_sections()
+        put(self, data=self.data.frozen())
         samples = self.samples
         if self.network.outputs not in (None, samples.outputs):
             raise InvalidInput(

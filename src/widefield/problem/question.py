@@ -72,16 +72,28 @@ class Question:
 
 
 def read_table(source: str | Path) -> dict[str, Any]:
-    """TOML of a file (a `Path`, or a string that ends in .toml), or TOML text."""
-    name = f"the text {str(source)[:40]!r}"
+    """TOML of a file (a `Path`, or a string that ends in .toml), or TOML text.
+
+    Files of data that a TOML file names are looked for beside it.
+    """
+    name, folder = f"the text {str(source)[:40]!r}", Path()
     if isinstance(source, Path) or ("\n" not in source and source.strip().endswith(".toml")):
-        name, source = str(source), files.read_text(Path(source))
+        name, folder, source = str(source), Path(source).parent, files.read_text(Path(source))
     try:
-        return tomllib.loads(source)
+        return _beside(folder, tomllib.loads(source))
     except tomllib.TOMLDecodeError as error:
         raise InvalidInput(f"{name} is not valid TOML: {error}") from None
     except RecursionError:
         raise InvalidInput(f"{name} is not a problem: its tables are nested too deeply") from None
+
+
+def _beside(folder: Path, table: dict[str, Any]) -> dict[str, Any]:
+    """With paths of data relative to where we are."""
+    data = table.get("data")
+    if not isinstance(data, dict):
+        return table
+    paths = {key: data[key] for key in ("path", "test_path") if isinstance(data.get(key), str)}
+    return {**table, "data": {**data, **{key: str(folder / Path(path).expanduser()) for key, path in paths.items()}}}
 
 
 def _members(family: type[Described]) -> str:

@@ -7,7 +7,7 @@ output, with `signal` = Delta they hold the sum over outputs that a weight updat
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import jax.numpy as jnp
 import numpy as np
@@ -75,6 +75,16 @@ def true_gradient(signal: Float[Array, "p k c"], forward: Forward, state: State)
 @dataclass(frozen=True)
 class LearningRule(Described, family="rule"):
     """Base class. A member defines `pseudo_gradient`, and `frozen` if it has frozen randomness of its own."""
+
+    synonyms: ClassVar[dict[str, str]] = {
+        "gd": "gradient-descent",
+        "backprop": "gradient-descent",
+        "backpropagation": "gradient-descent",
+        "fa": "feedback-alignment",
+        "dfa": "direct-feedback-alignment",
+        "gln": "gated-linear",
+        "hebbian": "hebb",
+    }
 
     @property
     def exact(self) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import tomli_w
 
+from ..activations.table import mark_of_own
 from ..base.describe import Described
 from ..base.errors import InvalidInput
 from ..base.numbers import double_precision
@@ -87,6 +88,7 @@ class Theory(Described, family="theory"):
         settings = in_old_words({f.name: getattr(self, f.name) for f in fields(self) if f.repr}, self.old_words)
         named = ", ".join(f"{name}={value!r}" for name, value in settings.items())
         text = "\n".join([__version__, tomli_w.dumps(told), f"{type(self).__qualname__}({named})"])
+        text += mark_of_own(problem.network.phi)
         return hashlib.sha256(text.encode()).hexdigest()
 
     def identity(self, problem: Problem, session: Session) -> str:

@@ -131,7 +131,9 @@ class RateSweep(
         """Best and largest working rates, and the loss that the best one leaves."""
         from ..base.tables import number, table
 
-        made = table((self.over, "best rate", "largest that works", "loss at the best"))
+        width = "width N/D" if self.task.spectrum is None else "width N"
+        unit = "depth (hidden layers)" if self.over == "depth" else width
+        made = table((unit, "best rate", "largest that works", "loss at the best"))
         rows = zip(self.values, self.optimal, self.largest, self.at_edge, self.data["loss"].values, strict=True)
         for value, best, largest, edge, losses in rows:
             if math.isnan(largest):

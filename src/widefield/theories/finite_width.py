@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Int
+from numpy.typing import NDArray
 
 from ..base import check
 from ..base.describe import put
@@ -18,11 +20,11 @@ from ..base.renamed import renamed
 from ..matrices.dense import Dense
 from ..matrices.spans import Room
 from ..matrices.substrate import State
-from ..problem.rules import FeedbackAlignment
+from ..problem.rules import FeedbackAlignment, hidden
 from ..problem.theory import RECORDS, Scope, Theory
 from ..training.course import Course
 from ..training.observe import Observer
-from ..training.program import Program, compile_problem
+from ..training.program import Program, bias_name, compile_problem
 from ..training.runner import Runner, over_seeds
 from ..trajectory.trajectory import Trajectory
 from .recording import from_outcome
@@ -86,14 +88,34 @@ class FiniteWidth(Theory, kind="finite-width"):
             error="standard errors",
         )
 
+    def initial_weights(self, problem: Problem, seed: int | None = None) -> dict[str, NDArray[np.float64]]:
+        """All that a network of this width starts from, in the notation of docs/conventions.md.
+
+        `W0` (N_1, D), `W1` .. (N_{l+1}, N_l), the readout `w` (C, N), biases `b0` .. `bL` if there are any; and what
+        the learning rule holds fixed, under its own names: "feedback l" from layer l + 1 to l, or (C, N_l) from the
+        outputs, "gate l" (N_l, D). Of `W0` and gates only what acts on samples is drawn; the rest is 0.
+
+        Args:
+            problem: what the network is trained on.
+            seed: of the network; that of the first one if None.
+        """
+        self.check(problem)
+        number = self.seed if seed is None else check.integer("seed", seed, most=2**62)
+        with double_precision():
+            program, widths = self._program(problem)
+            return _by_symbol(problem, DenseStart(program, widths, self.dtype).one(jnp.asarray(number)))
+
+    def _program(self, problem: Problem) -> tuple[Program, tuple[int, ...]]:
+        """The program at this width, and the widths of all layers."""
+        widths = problem.network.widths(self.width)
+        richness = problem.network.effective_richness(widths[-1])
+        return compile_problem(problem, richness, tuple(n / widths[-1] for n in widths), self.dtype), widths
+
     def predict(self, problem: Problem, session: Session) -> Trajectory:
         """Train the networks."""
-        widths = problem.network.widths(self.width)
         steps = problem.record.at(problem.optimiser.steps)
         with double_precision():
-            richness = problem.network.effective_richness(widths[-1])
-            ratios = tuple(n / widths[-1] for n in widths)
-            program = compile_problem(problem, richness, ratios, self.dtype)
+            program, widths = self._program(problem)
             observer = Observer(program, jnp.asarray(problem.samples.y_test, self.dtype), problem.record.in_program())
 
             start = DenseStart(program, widths, self.dtype)
@@ -116,6 +138,25 @@ class FiniteWidth(Theory, kind="finite-width"):
         count = -(-self.seeds // size)  # groups of nearly equal size, so that few sizes have to be compiled
         bounds = [self.seed + self.seeds * k // count for k in range(count + 1)]
         return [range(low, high) for low, high in pairwise(bounds)]
+
+
+def _by_symbol(problem: Problem, state: State) -> dict[str, NDArray[np.float64]]:
+    """Weights of a state under the names of the docs, and what the rule holds fixed under its own."""
+    depth, directions = problem.network.hidden_layers, problem.samples.directions()
+    weights, matrices, fixed = (_arrays(part) for part in (state.weights, state.substrate.values, state.frozen))
+    found = {"W0": weights["input"].T @ directions}
+    found |= {f"W{layer}": matrices.pop(hidden(layer)) for layer in range(1, depth)}
+    found["w"] = weights["readout"]
+    if problem.network.has_biases:
+        found |= {f"b{layer - 1}": weights[bias_name(layer)][0] for layer in range(1, depth + 1)}
+        outputs = weights[bias_name(depth + 1)]  # a vector over neurons whose mean counts
+        found[f"b{depth}"] = outputs.mean(axis=1) * np.sqrt(outputs.shape[1])
+    gates = {name: value.T @ directions for name, value in fixed.items() if name.startswith("gate ")}
+    return {**found, **matrices, **fixed, **gates}
+
+
+def _arrays(values: Mapping[str, Any]) -> dict[str, NDArray[np.float64]]:
+    return {name: np.asarray(value, dtype=np.float64) for name, value in values.items()}
 
 
 class DenseStart(eqx.Module):

@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, Int
 from numpy.typing import NDArray
 
 from ..base import check
+from ..base.errors import InvalidInput
 from ..base.numbers import double_precision
 from ..gaussian.sobol import normals
 from ..matrices.conditioned import Conditioned
@@ -90,6 +91,7 @@ class Replicas:
             observer = Observer(
                 program, jnp.asarray(problem.samples.y_test, settings.dtype), problem.record.in_program()
             )
+            _check_particles(settings.particles, program)
             room = first_room(program, expected_directions(problem, settings.rank_tolerance), settings.particles)
             self.start = ConditionedStart(program, settings, room)
             itemsize = observer.test_targets.dtype.itemsize
@@ -154,6 +156,16 @@ class Replicas:
     def crowding(self) -> float:
         """Independent vectors that a population has seen, for each of its particles, at most."""
         return self.runner.crowding
+
+
+def _check_particles(particles: int, program: Program) -> None:
+    """Refuse fewer particles than there are independent vectors before the first step."""
+    least = max(program.inputs.shape[1], program.targets.shape[1])
+    if particles < least:
+        raise InvalidInput(
+            f"particles = {particles} are too few: inputs and outputs alone have {least} independent directions; "
+            "raise particles"
+        )
 
 
 def expected_directions(problem: Problem, rank_tolerance: float) -> tuple[float, float]:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from itertools import cycle
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
 from ..base.drawing import COLOURS, axes_or_new, style
 from ..base.errors import InvalidInput
+from .labels import labels as labelled
+from .labels import shared
+from .trajectory import Trajectory
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from .trajectory import Trajectory
 
 
 def curve(trajectory: Trajectory, name: str, axes: Axes | None = None, **options: Any) -> Axes:
@@ -33,11 +36,17 @@ def curve(trajectory: Trajectory, name: str, axes: Axes | None = None, **options
     return axes
 
 
-def losses(trajectories: Sequence[Trajectory], axes: Axes | None = None, name: str = "loss") -> Axes:
-    """Loss curves on a logarithmic axis."""
+def losses(
+    trajectories: Sequence[Trajectory],
+    axes: Axes | None = None,
+    name: str = "loss",
+    *,
+    labels: Sequence[str] | None = None,
+) -> Axes:
+    """Loss curves on a logarithmic axis, called by `labels` or else by what differs between the trajectories."""
     axes = axes_or_new(axes)
-    for trajectory in trajectories:
-        curve(trajectory, name, axes)
+    for trajectory, label in zip(trajectories, labelled(trajectories, labels), strict=True):
+        curve(trajectory, name, axes, label=label)
     axes.set_yscale("log")
     axes.legend()
     return axes
@@ -51,8 +60,12 @@ def kernel(
     layer: int | None = None,
     limit: float | None = None,
     colorbar: bool = True,
+    label: str | None = None,
 ) -> Axes:
-    """A kernel at the last time as a heat map, samples sorted by target so that classes show as blocks."""
+    """A kernel at the last time as a heat map, samples sorted by target so that classes show as blocks.
+
+    The title ends with `label`, or with that of the trajectory.
+    """
     axes = axes_or_new(axes)
     matrix = _matrix(trajectory.mean(name).isel(time=-1), layer)
     order = np.argsort(-trajectory.data["targets"].values[:, 0], kind="stable")
@@ -65,7 +78,8 @@ def kernel(
     axes.locator_params(axis="x", integer=True)
     if colorbar:
         axes.figure.colorbar(image, ax=axes, shrink=0.85)
-    axes.set_title(f"{name.replace('_', ' ')}{'' if layer is None else f', layer {layer}'}: {trajectory.label}")
+    shown = trajectory.label if label is None else label
+    axes.set_title(f"{name.replace('_', ' ')}{'' if layer is None else f', layer {layer}'}: {shown}")
     return axes
 
 
@@ -114,50 +128,108 @@ def against_width(
     return axes
 
 
-def compare(*trajectories: Trajectory, known: Mapping[str, Mapping[Trajectory, xr.DataArray]] | None = None) -> Figure:
-    """Several answers to one problem side by side: loss curves, and the last layer's final feature kernels.
+def compare(
+    *trajectories: Trajectory,
+    labels: Sequence[str] | None = None,
+    known: Mapping[str, Mapping[Trajectory, xr.DataArray]] | None = None,
+) -> Figure:
+    """Several answers side by side: loss curves, and the last layer's final feature kernels.
 
-    If networks are among them, also how far the others are from these networks, over time; `known` holds these
-    distances if they were computed before.
+    If networks are among them, also how far the others are from the first of these, over time, for all answers about
+    the same samples; the axes say whose distance from what it is. `known` holds these distances if they were computed
+    before. Curves and kernels are called by `labels`, one for each trajectory, or else by what differs: theory, rule,
+    richness, depth, or whatever fields of problem and theory are not the same for all.
     """
     if not trajectories:
         raise InvalidInput("compare needs at least one trajectory")
     import matplotlib.pyplot as plt
 
-    depth = trajectories[0].problem.network.hidden_layers
-    shown = [t for t in trajectories if "feature_kernel" in t.data]
-    networks = next((t for t in trajectories if "seed" in t.data.dims and len(trajectories) > 1), None)
-    names = [] if networks is None else [n for n in _DISTANCES if n in networks.data]
-    top, bottom = 1 + len(names), max(1, len(shown))
+    names = labelled(trajectories, labels)
+    apart = _Apart.among(trajectories, names)
+    top = 1 + (0 if apart is None else len(apart.quantities))
+    bottom = max(1, sum("feature_kernel" in t.data for t in trajectories))
     with style():
-        figure = plt.figure(figsize=(max(3.2 * top, 2.6 * bottom), 6.2), layout="constrained")
+        figure = plt.figure(figsize=(max(3.2 * top, 2.6 * bottom), 6.4), layout="constrained")
         halves: Any = figure.subfigures(2, 1)
         upper, lower = halves
         panels = upper.subplots(1, top, squeeze=False)[0]
-        losses(trajectories, panels[0])
+        losses(trajectories, panels[0], labels=names)
         panels[0].get_legend().remove()
-        for name, axes in zip(names, panels[1:], strict=True):
-            assert networks is not None
-            distances([t for t in trajectories if t is not networks], networks, name, axes, known=known)
-        shared = dict(zip(*reversed(panels[0].get_legend_handles_labels()), strict=True))
-        shared |= {
-            label: h for h, label in zip(*panels[-1].get_legend_handles_labels(), strict=True) if "error" in label
-        }
-        upper.legend(shared.values(), shared.keys(), loc="outside upper center", ncols=len(shared))
-        # A theory that is far off must not wash out the others.
-        scale = shown[:1] if networks is None else [networks]
-        limit = max((float(np.abs(_last_kernel(t)).max()) for t in scale if t in shown), default=1.0)
-        places = lower.subplots(1, max(top, bottom), squeeze=False)[0]
-        for spare in places[len(shown) :]:
-            spare.remove()
-        for trajectory, axes in zip(shown, places, strict=False):
-            kernel(trajectory, "feature_kernel", axes, layer=depth, limit=limit, colorbar=trajectory is shown[-1])
-            axes.set_title(trajectory.label)
-        lower.suptitle(f"final feature kernel, layer {depth}", fontsize=9)
+        if apart is not None:
+            for name, axes in zip(apart.quantities, panels[1:], strict=True):
+                apart.draw(name, axes, known)
+        _shared_legend(upper, panels, shared(trajectories, names))
+        _kernels(lower, trajectories, names, None if apart is None else apart.networks, max(top, bottom))
     return figure
 
 
+class _Apart(NamedTuple):
+    """Whose distance from which networks is drawn, under which labels and in which colours."""
+
+    networks: Trajectory
+    theories: list[Trajectory]
+    labels: list[str]
+    colours: list[str]
+
+    @classmethod
+    def among(cls, trajectories: Sequence[Trajectory], labels: Sequence[str]) -> _Apart | None:
+        """The first networks, and all other answers about the same samples; None if there is nothing to measure."""
+        place = next((k for k, t in enumerate(trajectories) if "seed" in t.data.dims), None)
+        if place is None:
+            return None
+        networks = trajectories[place]
+        others = [k for k, t in enumerate(trajectories) if k != place and _about_the_same(t, networks)]
+        colours = [COLOURS[k % len(COLOURS)] for k in others]
+        names = [*(labels[k] for k in others), labels[place]]
+        return cls(networks, [trajectories[k] for k in others], names, colours) if others else None
+
+    @property
+    def quantities(self) -> list[str]:
+        return [name for name in _DISTANCES if name in self.networks.data]
+
+    def draw(self, name: str, axes: Axes, known: Mapping[str, Mapping[Trajectory, xr.DataArray]] | None) -> None:
+        distances(self.theories, self.networks, name, axes, known=known, labels=self.labels, colours=self.colours)
+
+
+def _about_the_same(one: Trajectory, other: Trajectory) -> bool:
+    a, b = one.problem, other.problem
+    return a is b or (a.samples == b.samples and a.recorded_samples == b.recorded_samples)
+
+
+def _shared_legend(figure: Any, panels: Sequence[Axes], title: str) -> None:
+    """One legend for all panels: curves of the first, and the grey band of the others."""
+    entries = dict(zip(*reversed(panels[0].get_legend_handles_labels()), strict=True))
+    bands = zip(*panels[-1].get_legend_handles_labels(), strict=True)
+    entries |= {label: handle for handle, label in bands if label.startswith(_BAND)}
+    longest = max(map(len, entries))
+    columns = max(1, min(len(entries), int(32 * len(panels) / (longest + 6))))
+    legend = figure.legend(entries.values(), entries.keys(), loc="outside upper center", ncols=columns)
+    legend.set_title(title)
+
+
+def _kernels(
+    figure: Any, trajectories: Sequence[Trajectory], labels: Sequence[str], networks: Trajectory | None, places: int
+) -> None:
+    """Final feature kernels of the last layer, on one scale of colours."""
+    shown = [(t, label) for t, label in zip(trajectories, labels, strict=True) if "feature_kernel" in t.data]
+    # A theory that is far off must not wash out the others.
+    scale = [t for t, _ in shown if networks is None or t is networks][:1]
+    limit = max((float(np.abs(_last_kernel(t)).max()) for t in scale), default=1.0)
+    panels = figure.subplots(1, places, squeeze=False)[0]
+    for spare in panels[len(shown) :]:
+        spare.remove()
+    for place, ((trajectory, label), axes) in enumerate(zip(shown, panels, strict=False), 1):
+        layer = trajectory.problem.network.hidden_layers
+        kernel(trajectory, "feature_kernel", axes, layer=layer, limit=limit, colorbar=place == len(shown))
+        axes.set_title(textwrap.fill(label, 30))
+    depths = {t.problem.network.hidden_layers for t, _ in shown}
+    which = f"layer {depths.pop()}" if len(depths) == 1 else "last layer"
+    figure.suptitle(f"final feature kernel, {which}", fontsize=9)
+
+
 _DISTANCES = {"outputs": "outputs", "feature_kernel": "feature kernel, last layer", "ntk": "neural tangent kernel"}
+
+_BAND = "standard error of "
 
 
 def distances(
@@ -167,24 +239,30 @@ def distances(
     axes: Axes | None = None,
     *,
     known: Mapping[str, Mapping[Trajectory, xr.DataArray]] | None = None,
+    labels: Sequence[str] | None = None,
+    colours: Sequence[str] = COLOURS[1:] + COLOURS[:1],
 ) -> Axes:
-    """Distance of theories from the mean over networks, with what the number of networks leaves uncertain."""
+    """|X - X_N| / max_t |X_N| over time, and what the number of networks leaves of it uncertain.
+
+    X_N is the mean over `networks`, which the axis names. `labels` are those of the theories, then of the networks; by
+    default what differs.
+    """
     from .distances import distance, uncertainty
 
     axes = axes_or_new(axes)
-    colours = iter(COLOURS[1:] + COLOURS[:1])
-    for theory in theories:
+    *words, measured_from = labelled([*theories, networks], labels)
+    for theory, label, colour in zip(theories, words, cycle(colours), strict=False):
         if name in theory.data:
             found = distance(theory, networks, name) if known is None else known[name][theory]
-            axes.plot(found["time"], np.maximum(found, 1e-6), color=next(colours), label=theory.label)
+            axes.plot(found["time"], np.maximum(found, 1e-6), color=colour, label=label)
     floor = uncertainty(networks, name)
     if np.all(np.isfinite(floor)):
-        label = f"standard error of {networks.label}"
-        axes.fill_between(floor["time"], 1e-6, np.maximum(floor, 1e-6), color="0.85", linewidth=0, label=label)
+        band = np.maximum(floor, 1e-6)
+        axes.fill_between(floor["time"], 1e-6, band, color="0.85", linewidth=0, label=f"{_BAND}{measured_from}")
     axes.set_yscale("log")
     axes.set_ylim(bottom=1e-4)
     axes.set_xlabel("time (steps × learning rate)")
-    axes.set_ylabel("relative distance from networks")
+    axes.set_ylabel("relative distance from\n" + textwrap.fill(measured_from, 36))
     axes.set_title(_DISTANCES.get(name, name.replace("_", " ")))
     return axes
 

@@ -17,7 +17,7 @@ from ..problem.theory import Theory
 from . import metrics, two_time
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Trajectory(
     Result, kind="trajectory", asked={"problem": Problem, "theory": Theory}, figure="widefield.trajectory.plots:summary"
 ):
@@ -97,6 +97,12 @@ class Trajectory(
         if len(steps) and not 0 <= int(steps.min()) <= int(steps.max()) <= self.problem.optimiser.steps:
             return f"its steps are not those of its problem, 0 to {self.problem.optimiser.steps}"
         return ""
+
+    def __repr__(self) -> str:
+        """What was asked, how large the answer is, and how it ended; never its arrays."""
+        sizes = ", ".join(f"{count} {name}s" for name, count in self.data.sizes.items() if name in ("time", "seed"))
+        parts = (self.heading, f"{sizes}; {self.data.nbytes / 2**20:.2g} MiB", self.ending or self.status)
+        return "<Trajectory " + "\n  ".join(parts) + ">"
 
     def target_alignment(self, name: str = "ntk") -> xr.DataArray:
         """A(K, y y^T) = y^T K y / (|K| |y|^2) of a kernel with the targets."""
