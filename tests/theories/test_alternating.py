@@ -17,12 +17,12 @@ from references.particles import deep_single_point
 from widefield.asking import comparison
 from widefield.base.errors import InvalidInput, NotAccurate, UnknownName
 from widefield.base.numbers import double_precision
+from widefield.base.statistics import widening
 from widefield.kernels import StaticKernel
 from widefield.solvers.alternating import iteration, marching, triangular
 from widefield.solvers.alternating.equations import Equations, Surroundings
 from widefield.solvers.alternating.iteration import Iteration
 from widefield.solvers.alternating.noise import Sampling, Sources
-from widefield.theories.recording import widening
 
 RULES = {
     "gd": (wf.GradientDescent(), {"rule": "gd"}),

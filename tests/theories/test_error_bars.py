@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import widefield as wf
-from widefield.theories.recording import widening
+from widefield.base.statistics import widening
 
 SHALLOW = [
     wf.Problem(
@@ -67,3 +67,30 @@ def test_few_replicas_have_wide_error_bars():
     plain = np.std(singles, axis=0, ddof=1) / np.sqrt(3)
     np.testing.assert_allclose(answer.data.outputs_error, widening(3) * plain, rtol=1e-6, atol=1e-12)
     assert widening(3) == pytest.approx(4.53 / 2, rel=1e-3)  # two-sided 95.45% of Student's t with 2 degrees
+
+
+def test_intervals_hold_what_they_promise_for_few_networks():
+    """Groups of 4 of 2000 networks: their intervals hold the mean of all as often as they say, within 4 errors."""
+    problem = dataclasses.replace(DEEP[0], record=wf.Record(steps=(0, 10), neurons=0))
+    whole = wf.solve(problem, wf.FiniteWidth(8, seeds=2000), progress=False)
+    truth = whole.mean("outputs").isel(time=-1)
+    for level in (0.5, 0.9, 0.95):
+        held = []
+        for first in range(0, 2000, 4):
+            group = dataclasses.replace(whole, data=whole.data.isel(seed=slice(first, first + 4)))
+            low, high = (bound.isel(time=-1) for bound in group.interval("outputs", level))
+            held.append(float(((low <= truth) & (truth <= high)).mean()))
+        assert abs(np.mean(held) - level) < 4 * np.std(held) / np.sqrt(len(held)) + 0.01
+
+
+def test_intervals_at_infinite_width_know_truncation():
+    """They take widened error bars apart, and add what truncation may do."""
+    answer = wf.solve(DEEP[0], wf.InfiniteWidth(256, 4, 0.1), progress=False)
+    low, high = answer.interval("loss", 0.9544997361036416)
+    half = 2 * answer.standard_error("loss") + answer.data.attrs["truncation_error"] * abs(answer.mean("loss"))
+    np.testing.assert_allclose((high - low) / 2, half, rtol=1e-6)
+    alone = wf.solve(DEEP[0], wf.FiniteWidth(8), progress=False)
+    with pytest.raises(wf.InvalidInput, match="a single network or replica says nothing"):
+        alone.interval("loss")
+    with pytest.raises(wf.InvalidInput, match="level = 2"):
+        answer.interval("loss", 2)

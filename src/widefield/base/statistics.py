@@ -27,6 +27,31 @@ def mean_and_error(values: NDArray[Any], axis: int = 0, alone: float = math.nan)
     return mean, values.std(axis=axis, ddof=1) / math.sqrt(count)
 
 
+def quantile(level: float, repetitions: int | None = None) -> float:
+    """Standard errors on either side that hold a share `level`: Student's t, or normal for errors that are known.
+
+    >>> [round(quantile(0.95, n), 2) for n in (4, 8, None)]
+    [3.18, 2.36, 1.96]
+    """
+    from scipy.special import ndtri, stdtrit
+
+    upper = 0.5 + level / 2
+    return float(ndtri(upper) if repetitions is None else stdtrit(repetitions - 1, upper))
+
+
+TWO_SIGMA = 0.9544997361036416
+"""What two standard errors hold if they are known."""
+
+
+def widening(replicas: int) -> float:
+    """By how much error bars from few replicas are widened, so that two of them hold 95% (Student's t).
+
+    >>> [round(widening(n), 2) for n in (2, 4, 8, 32)]
+    [6.98, 1.65, 1.21, 1.04]
+    """
+    return quantile(TWO_SIGMA, replicas) / 2 if replicas > 1 else 1.0
+
+
 def standard_errors(value: Any, expected: Any, error: Any) -> NDArray[np.float64]:
     """(value - expected) / error: 0 where both agree but for rounding, infinite where they differ without any error.
 

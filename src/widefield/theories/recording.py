@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from ..base.arrays import Arrays
-from ..base.statistics import mean_and_error
+from ..base.statistics import mean_and_error, widening
 from ..problem.problem import Problem
 from ..problem.schedules import elapsed
 from ..problem.theory import Theory
@@ -26,9 +25,6 @@ if TYPE_CHECKING:
 Variables = dict[str, tuple[tuple[str, ...], NDArray[Any]]]
 """Arrays with their dimensions."""
 
-_TWO_SIGMA = 0.9772498680518208
-"""Of normal numbers, this many are below two standard deviations."""
-
 _JUDGED = ("outputs", "feature_kernel", "gradient_kernel")
 
 
@@ -38,15 +34,6 @@ def relative_error(trajectory: Trajectory) -> float:
     So many numbers together know their scatter: what few replicas add to the error bar of one is taken off.
     """
     return _worst(trajectory, lambda name: trajectory.standard_error(name)) / widening(_replicas(trajectory))
-
-
-def widening(replicas: int) -> float:
-    """By how much error bars from few replicas are widened, so that two of them hold 95% (Student's t).
-
-    >>> [round(widening(n), 2) for n in (2, 4, 8, 32)]
-    [6.98, 1.65, 1.21, 1.04]
-    """
-    return float(stdtrit(replicas - 1, _TWO_SIGMA)) / 2 if replicas > 1 else 1.0
 
 
 def _replicas(trajectory: Trajectory) -> int:

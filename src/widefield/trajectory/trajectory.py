@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import xarray as xr
 
+from ..base import check, statistics
 from ..base.errors import InvalidInput, UnknownName
 from ..base.renamed import former, renamed
 from ..base.result import Result
@@ -79,6 +80,24 @@ class Trajectory(
             f"{self.label}: {layers}, {network.activation}, richness {network.richness:g}; {samples.samples} samples "
             f"of dimension {samples.dimension}; {problem.rule.kind}; {problem.optimiser.steps} steps"
         )
+
+    def interval(self, name: str, level: float = 0.95) -> tuple[xr.DataArray, xr.DataArray]:
+        """Bounds that hold the mean over infinitely many networks or replicas with probability `level`.
+
+        Student's t takes care of few seeds or replicas. What truncation may do at infinite width, `truncation_error`
+        times the root mean square over samples, is added on both sides: no scatter shows it.
+        """
+        level = check.number("level", level, above=0.0, most=1.0 - 1e-9)
+        value, error = self.mean(name), self.standard_error(name)
+        repetitions = self.data.sizes.get("seed") or self.data.attrs.get("replicas")
+        if repetitions == 1:
+            raise InvalidInput(f"a single network or replica says nothing about the error of {name!r}; ask for more")
+        half = error * statistics.quantile(level, repetitions)
+        if "replicas" in self.data.attrs:  # error bars are widened already
+            half = half / statistics.widening(int(self.data.attrs["replicas"]))
+        size = np.sqrt((value**2).mean([axis for axis in value.dims if axis != "time"]))
+        half = half + float(self.data.attrs.get("truncation_error", 0.0)) * size
+        return value - half, value + half
 
     def lacks(self) -> str:
         """What is missing in a file, or does not belong to its problem."""
