@@ -10,7 +10,7 @@ PEER_READY := $(PEER)/.ready
 PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 export MPLBACKEND := Agg
 
-.PHONY: demo peer test test-all test-slow-share bench bench-claims lint format clean
+.PHONY: demo peer test test-all test-slow-share bench bench-claims faults lint format clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -57,6 +57,10 @@ bench: $(READY)
 	$(BIN)/python benchmarks/proportional.py
 	$(BIN)/python benchmarks/import_time.py
 	$(BIN)/python benchmarks/speed_claims.py
+
+# Damaged files, hostile input, killed processes, very many of each: about half an hour.
+faults: $(READY)
+	$(BIN)/python tests/faults/report.py
 
 # Ratios that are claimed, against benchmarks/floors.toml; ends with an error where one fails.
 bench-claims: $(READY)

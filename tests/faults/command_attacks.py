@@ -158,7 +158,7 @@ def ran(arguments):
     sys.argv = ["widefield", *arguments]
     from widefield.cli import terminal
 
-    streams = terminal.console.file, terminal.errors.file
+    streams = terminal.console._file, terminal.errors._file  # None: wherever standard output goes then
     terminal.console.file = terminal.errors.file = said
     try:
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
@@ -167,5 +167,5 @@ def ran(arguments):
         return ending.code or 0, said.getvalue()
     finally:
         sys.argv = before
-        terminal.console.file, terminal.errors.file = streams
+        terminal.console._file, terminal.errors._file = streams
     return 0, said.getvalue()

@@ -35,7 +35,7 @@ def arrays():
         yield f"dtype {kind}", x.astype(kind) if kind[0] not in "Mm" else np.zeros((3, 2), kind)
     yield from {
         "nan": np.where(x > 1, np.nan, x) * np.nan,
-        "infinite": x / 0.0,
+        "infinite": np.full((3, 2), np.inf),
         "masked": np.ma.masked_greater(x, 0.0),
         "masked nowhere": np.ma.masked_greater(x, 100.0),
         "empty": np.zeros((0, 2)),

@@ -135,7 +135,8 @@ def test_resuming_gives_the_same_bits(tmp_path, monkeypatch):
     for number, times in ((1, 1), (8, 8), (13, 13), (14, 13), (20, 13)):
         partial = wf.solve(asked, theory, progress=interrupt_at(number), checkpoint=path, throw=False)
         assert (partial.status, partial.data.attrs["replicas"]) == ("interrupted", 8)
-        assert partial.two_time("feature_kernel", 1).sizes["time"] == partial.data.sizes["time"] == times
+        assert partial.two_time("feature_kernel", 1).sizes["time"] == partial.data.sizes["time"]
+        assert times - 2 <= partial.data.sizes["time"] <= times  # a call in which room runs out brings nothing
         resumed = wf.solve(asked, theory, checkpoint=path)
         assert resumed.data.attrs["replicas"] == 9
         for name, value in whole.data.variables.items():

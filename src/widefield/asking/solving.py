@@ -13,7 +13,6 @@ import numpy as np
 
 from ..base import check, files
 from ..base.errors import Diverged, FileProblem, Interrupted, InvalidInput, NotSaved
-from ..base.memory import available
 from ..base.result import Result
 from ..base.session import (
     CHECKPOINT_SECONDS,
@@ -162,7 +161,7 @@ def _within_memory(theory: Theory, problem: Any, session: Session) -> Result:
     except Exception as error:
         if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
             raise InvalidInput(
-                f"memory ran out while {theory.label} was computed, {available() / 2**30:.2g} GiB are free: record "
+                f"memory ran out while {theory.label} was computed, {check.gib(check.available())} are free: record "
                 "less often or fewer samples, or reduce the width, particles or seeds"
             ) from None
         raise

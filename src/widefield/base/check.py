@@ -1,4 +1,4 @@
-"""Checks of arguments. Each raises `InvalidInput` with the argument's name, its value and what would work.
+"""Checks of arguments and of memory. Each raises `InvalidInput` with the name, the value and what would work.
 
 `put` keeps what was checked.
 """
@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 from numpy.typing import ArrayLike, NDArray
 
 from .errors import InvalidInput, UnknownName
-from .memory import available
+
+_CGROUPS = Path("/sys/fs/cgroup")
 
 
 def number(
@@ -101,16 +105,6 @@ def array(name: str, value: ArrayLike, *, ndim: int | None = None) -> NDArray[np
     return result
 
 
-def memory(what: str, needed: int, remedy: str) -> None:
-    """Raise before starting something that needs more bytes than are free."""
-    free = available()
-    if needed > free:
-        gib = 2**30
-        raise InvalidInput(
-            f"the {what} would take {needed / gib:.3g} GiB of memory; {free / gib:.3g} GiB are free: {remedy}"
-        )
-
-
 def inputs(x: ArrayLike, x2: ArrayLike | None) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
     """Checked inputs of rows and columns; None if they are the same."""
     left = array("x", x, ndim=2)
@@ -129,3 +123,64 @@ def put(target: object, /, **values: Any) -> None:
         if isinstance(value, np.ndarray):
             value.setflags(write=False)
         object.__setattr__(target, name, value)
+
+
+def memory(what: str, needed: int, remedy: str) -> None:
+    """Raise before starting something that needs more bytes than are free."""
+    free = available()
+    if needed > free:
+        raise InvalidInput(f"the {what} would take {gib(needed)} of memory; {gib(free)} are free: {remedy}")
+
+
+def gib(size: float) -> str:
+    """A number of bytes for people.
+
+    >>> gib(3 * 2**30), gib(2**20)
+    ('3.0 GiB', '0.00098 GiB')
+    """
+    found = size / 2**30
+    return f"{found:.1f} GiB" if found >= 0.1 else f"{found:.2g} GiB"
+
+
+def available() -> int:
+    """Bytes that this process may still take: the machine's, its own limits (ulimit), and those of its container."""
+    return max(0, min([psutil.virtual_memory().available, *_of_limits(), *_of_groups()]))
+
+
+def _of_limits() -> Iterator[int]:
+    """What `ulimit -v` and `ulimit -d` leave."""
+    try:
+        import resource
+    except ImportError:  # not on this system
+        return
+    held = psutil.Process().memory_info()
+    for name, used in (("RLIMIT_AS", held.vms), ("RLIMIT_DATA", getattr(held, "data", 0))):
+        limit = resource.getrlimit(getattr(resource, name))[0]
+        if limit != resource.RLIM_INFINITY:
+            yield limit - used
+
+
+def _of_groups() -> Iterator[int]:
+    """What the control groups of this process leave, version 2 or 1; their caches can be given back."""
+    with suppress(OSError, ValueError):
+        lines = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
+        for number, controllers, inside in lines:
+            if number == "0":
+                yield from _left(_CGROUPS, inside, ("memory.max", "memory.current", "inactive_file"))
+            elif "memory" in controllers.split(","):
+                names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+                yield from _left(_CGROUPS / "memory", inside, names)
+
+
+def _left(root: Path, inside: str, names: tuple[str, str, str]) -> Iterator[int]:
+    """Of a group and all those that it is in. Inside a container its own group is the root."""
+    limit, usage, cache = names
+    group = root / inside.strip("/")
+    for folder in (group, *group.parents):
+        if not folder.is_relative_to(root):
+            return
+        with suppress(OSError, ValueError):
+            most = (folder / limit).read_text().strip()
+            if most != "max" and int(most) < 2**60:
+                stated = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+                yield int(most) - int((folder / usage).read_text()) + int(stated.get(cache, 0))

@@ -128,15 +128,17 @@ def new_directions(
 ) -> tuple[Float[Array, "p s"], Int[Array, ""]]:
     """Orthonormal directions of the vectors outside the span of `rows`, strongest first, and how many there are.
 
-    `coordinates` are those of the vectors. Directions along which the vectors have less than `tolerance` times their
-    root mean square are left out: their rows are zero. Weak ones are orthogonal to `rows` up to rounding errors of the
-    vectors, see `refined`.
+    `coordinates` are those of the vectors. The weakest directions are left out, so many that no vector loses more than
+    `tolerance` times the root mean square of all: their rows are zero. Weak ones are orthogonal to `rows` up to
+    rounding errors of the vectors, see `refined`.
     """
     rest = vectors - coordinates @ rows
     values, axes = jnp.linalg.eigh(inner(rest, rest))
     values, axes = values[::-1], axes[:, ::-1]
     size = jnp.mean(vectors**2)
-    count = agree(jnp.sum(values > (_MORE * tolerance) ** 2 * size, dtype=jnp.int32))
+    # What is left of each vector if directions from the k-th on are left out.
+    left = jnp.cumsum((axes**2 * values[None, :])[:, ::-1], axis=1)[:, ::-1]
+    count = agree(jnp.sum(jnp.max(left, axis=0) > (_MORE * tolerance) ** 2 * size, dtype=jnp.int32))
     kept = (jnp.arange(len(values), dtype=count.dtype) < count) & (values > rounding(vectors.dtype) ** 2 * size)
     return (axes * inverse_root(values, kept)[None, :]).T @ rest, count
 

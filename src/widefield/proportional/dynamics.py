@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 from ..base import check
 from ..base.arrays import Floats
 from ..base.errors import Diverged, NotAccurate
-from ..base.memory import available
 from ..base.renamed import renamed
 from ..base.session import Report, progress_bar
 from ..problem.schedules import Schedule, elapsed, rates_of
@@ -100,7 +99,7 @@ def solve_many(
 ) -> Losses:
     """Problems of one form (depth, skip connections, centring, kind of training, spectrum), as many at once as fit."""
     together = equations(networks[:1], tasks[:1], learning_rates[:1], 32)
-    count = max(1, int(_SHARE * available() / (8 * together.numbers())))
+    count = max(1, int(_SHARE * check.available() / (8 * together.numbers())))
     starts = range(0, len(networks), count)
     pieces = []
     for index, start in enumerate(starts):

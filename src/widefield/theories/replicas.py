@@ -171,15 +171,25 @@ def _check_particles(particles: int, program: Program) -> None:
 def expected_directions(problem: Problem, rank_tolerance: float) -> tuple[float, float]:
     """How many directions a matrix and its transpose will be asked about, roughly.
 
-    Measured at 0.07: 48 and 74 for 10 samples on a sphere, 180 and 290 for 40, 160 and 320 for 64 digits,
-    at 0.1 340 and 750 for 256 digits; twice as many at 0.01. Langevin noise needs one for every sample and step.
+    Measured at 0.07: 40 and 67 for 10 samples on a sphere, 161 and 243 for 40; at 0.1 205 and 486 for 256 digits, whose
+    inputs have fewer dimensions that count; twice as many at 0.01. Langevin noise needs one for every sample and step.
     """
     samples = problem.samples
     rows = samples.samples + samples.test_samples
+    dimension = _effective_dimension(np.concatenate([samples.x, samples.x_test]))
     finer = (0.1 / max(rank_tolerance, 1e-3)) ** 0.33
     least = rows * problem.optimiser.shakes
-    forward, backward = 6.6 * rows**0.78 * finer, 11.0 * (rows * samples.outputs) ** 0.78 * finer
+    forward = 2.0 * rows**0.66 * dimension**0.68 * finer
+    backward = 5.0 * (rows * samples.outputs) ** 0.71 * dimension**0.41 * finer
     return max(forward, least), max(backward, least)
+
+
+def _effective_dimension(x: Float[NDArray[np.float64], "p d"]) -> float:
+    """(tr K)^2 / tr K^2 with K = x x^T, the number of directions among which inputs are spread."""
+    x = x / max(float(np.abs(x).max(initial=0.0)), np.finfo(np.float64).tiny)
+    gram = x @ x.T if x.shape[0] < x.shape[1] else x.T @ x
+    square = float(np.sum(gram**2))
+    return float(np.trace(gram)) ** 2 / square if square > 0 else 1.0
 
 
 def first_room(program: Program, expected: tuple[float, float], particles: int) -> Room:
