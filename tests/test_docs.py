@@ -31,6 +31,7 @@ RUN = {
     "docs/independent-solvers.md": (0, 1),
     "docs/infinite-width.md": (3, 1),
     "docs/proportional.md": (4, 6),
+    "docs/safety.md": (1, 2),
     "docs/theories.md": (2, 1),
 }
 """How many Python blocks and commands of every page are run, so that none drops out or comes in unnoticed."""

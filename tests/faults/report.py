@@ -1,6 +1,6 @@
 """Every attack in its long form, as a table: `make faults`. Ends with 1 if there is a fault.
 
-    python tests/faults/report.py [--short] [--only files commands ...]
+python tests/faults/report.py [--short] [--only files commands ...]
 """
 
 import argparse
