@@ -54,7 +54,6 @@ def arrays():
         "strided": np.asfortranarray(np.tile(x, (2, 2)))[::2, ::2],
         "negative strides": x[::-1, ::-1],
         "read only": np.broadcast_to(x[0], (3, 2)),
-        "matrix": np.matrix(x),
         "structured": np.zeros(3, dtype=[("a", "f8"), ("b", "f8")]),
         "memory view": memoryview(np.ascontiguousarray(x)),
         "huge": x * 1e300,

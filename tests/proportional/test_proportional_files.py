@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 
 import widefield as wf
-from problems import GRAM, NETWORKS, TASKS, assert_same_data, small_sweep
+from problems import GRAM, NETWORKS, TASKS, assert_same_data, small_sweep, write_sealed
 from widefield.base.errors import FileProblem
 from widefield.proportional import (
     Dynamics,
@@ -114,6 +114,6 @@ def test_damage_inside_is_named(change, message, tmp_path):
     solve(LinearNetwork(1), LinearTask(), 0.1, 3).save(tmp_path / "run.nc")
     with xr.open_dataset(tmp_path / "run.nc", engine="h5netcdf") as opened:
         data = opened.load()
-    change(data).to_netcdf(tmp_path / "changed.nc", engine="h5netcdf")
+    write_sealed(change(data), tmp_path / "changed.nc")
     with pytest.raises(FileProblem, match=message):
         Dynamics.load(tmp_path / "changed.nc")
