@@ -30,6 +30,9 @@ def solve(
     particles: Annotated[int | None, typer.Option(help="Neurons that represent a layer at width inf.")] = None,
     replicas: Annotated[int | None, typer.Option(help="Independent solutions at width inf, for error bars.")] = None,
     tolerance: Annotated[float | None, typer.Option(help="Relative error allowed at width inf; 0.02.")] = None,
+    method: Annotated[
+        str | None, typer.Option(help="At width inf: conditioned, networks (a mean of many), or auto, the cheaper one.")
+    ] = None,
     checkpoint_seconds: Annotated[
         float, typer.Option(help="Between checkpoints: what is lost at most if the run is killed.")
     ] = 60.0,
@@ -52,7 +55,7 @@ def solve(
     described = read_problem(problem)
     if isinstance(described, Problem):
         options = {"width": _neurons(width), "seeds": seeds, "seed": seed, "dtype": dtype, "particles": particles}
-        chosen = _theory(theory, options | {"replicas": replicas, "tolerance": tolerance})
+        chosen = _theory(theory, options | {"replicas": replicas, "tolerance": tolerance, "method": method})
     else:
         chosen = _linear_theory(described, theory, width, seeds, seed or 0, tolerance)
     _check_output(output, checkpoint, resume=resume, overwrite=overwrite)

@@ -25,7 +25,7 @@ from ..problem.theory import RECORDS, Scope, Theory
 from ..training.course import Course
 from ..training.observe import Observer
 from ..training.program import Program, bias_name, compile_problem
-from ..training.runner import Runner, over_seeds
+from ..training.runner import Keeper, Runner, over_seeds
 from ..trajectory.trajectory import Trajectory
 from .recording import from_outcome
 
@@ -113,22 +113,28 @@ class FiniteWidth(Theory, kind="finite-width"):
 
     def predict(self, problem: Problem, session: Session) -> Trajectory:
         """Train the networks."""
+        runner = self.runner(problem, session, self.identity(problem, session))
+        runner.groups = self._groups(problem)
+        needed = len(runner.course.recorded) * self.seeds * runner.bytes_per_record
+        check.memory("records", needed, "record less often (record.every) or fewer samples (record.samples)")
+        with double_precision():
+            outcome = runner.run()
+        return from_outcome(problem, self, outcome, range(self.seed, self.seed + self.seeds))
+
+    def runner(self, problem: Problem, session: Session, fingerprint: str, keeper: Keeper | None = None) -> Runner:
+        """What trains networks, of whatever groups of seeds it is given."""
         steps = problem.record.at(problem.optimiser.steps)
         with double_precision():
             program, widths = self._program(problem)
             observer = Observer(program, jnp.asarray(problem.samples.y_test, self.dtype), problem.record.in_program())
-
             start = DenseStart(program, widths, self.dtype)
-            groups = self._groups(problem, widths)
             each = observer.numbers(widths) * observer.test_targets.dtype.itemsize
-            needed = len(steps) * self.seeds * each
-            check.memory("records", needed, "record less often (record.every) or fewer samples (record.samples)")
             course = Course(problem.optimiser.rates(), problem.optimiser.batches(problem.samples.samples), steps)
-            outcome = Runner(observer, start, groups, course, session, self.identity(problem, session), each).run()
-        return from_outcome(problem, self, outcome, range(self.seed, self.seed + self.seeds))
+            return Runner(observer, start, [], course, session, fingerprint, each, keeper)
 
-    def _groups(self, problem: Problem, widths: tuple[int, ...]) -> list[range]:
+    def _groups(self, problem: Problem) -> list[range]:
         """Seeds that are trained side by side."""
+        widths = problem.network.widths(self.width)
         copies = problem.optimiser.copies + isinstance(problem.rule, FeedbackAlignment)
         itemsize = 8 if self.dtype == "float64" else 4
         entries = sum(a * b for a, b in zip(widths, (*widths[1:], problem.samples.outputs), strict=True))

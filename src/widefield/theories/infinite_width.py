@@ -19,6 +19,7 @@ from ..training import checkpoint
 from ..training.program import Program
 from ..trajectory.trajectory import Trajectory
 from . import recording
+from .ensemble import USUAL_SPREAD, WIDE, Ensemble, network_flops, no_networks
 from .recording import averaged, from_outcome
 from .replicas import Cost, Replicas, Settings, expected_directions
 
@@ -32,6 +33,13 @@ _PARTICLES, _REPLICAS, _RANK_TOLERANCE = 2048, 8, 1e-2
 """Where one of the first two is given, and no tolerance, these are the others."""
 
 _MOST_PARTICLES, _MOST_REPLICAS = 2**15, 256
+
+METHODS = ("auto", "conditioned", "networks")
+_WORTH_TRYING = 1e12
+"""Floating point operations, about ten seconds, below which no other method is tried."""
+
+_DEARER = 1.0
+"""Time that an operation in training small networks takes, over one in the solution on particles; measured."""
 
 DTYPES = ("float64", "float32")
 _COARSEST = 1e-2
@@ -66,6 +74,10 @@ class InfiniteWidth(Theory, kind="infinite-width"):
             with half as many; as attribute `particle_bias`.
         dtype: "float64", or "float32": about twice as fast, for rank tolerances of 0.01 and more. None is "float32"
             where a tolerance of 0.01 or more decides, of which rounding errors are no part that counts, else "float64".
+        method: "conditioned" solves the equations on particles. "networks" averages real networks of width 128 until
+            the tolerance is reached; narrower ones tell their bias, which is part of the error. "auto" takes networks
+            where the tolerance decides and a pilot says that they are cheaper, as with hundreds of samples; attribute
+            `method` says what was taken. The choice follows from the problem and the seed, not from a clock.
     """
 
     resumes: ClassVar[bool] = True
@@ -79,6 +91,7 @@ class InfiniteWidth(Theory, kind="infinite-width"):
     tolerance: float | None = None
     particle_bias: bool = False
     dtype: str | None = None
+    method: str = "auto"
 
     def __post_init__(self) -> None:
         """Check and normalise every field."""
@@ -94,6 +107,10 @@ class InfiniteWidth(Theory, kind="infinite-width"):
         check.flag("particle_bias", self.particle_bias)
         if self.dtype is not None:
             check.choice("dtype", self.dtype, DTYPES)
+        check.choice("method", self.method, METHODS)
+        if self.method == "networks" and self._of_particles:
+            given = ", ".join(self._of_particles)
+            raise InvalidInput(f"method = 'networks' has no {given}: leave it out, or take method = 'conditioned'")
         if self.dtype == "float32" and (self.rank_tolerance or 1.0) < _COARSEST:
             raise InvalidInput(
                 f"rank_tolerance = {self.rank_tolerance:g} is below the rounding errors of dtype = 'float32': "
@@ -130,6 +147,9 @@ class InfiniteWidth(Theory, kind="infinite-width"):
             self._announce(run, replicas, session)
             answer = self._answer(problem, run, replicas)
         else:
+            ensemble = self._by_networks(problem, session)
+            if ensemble is not None:
+                return self._reached(ensemble, self.tolerance or TOLERANCE)
             answer, run = self._to_tolerance(problem, session)
             replicas = answer.data.attrs["replicas"]
         if not self.particle_bias or answer.status != "complete":
@@ -170,15 +190,44 @@ class InfiniteWidth(Theory, kind="infinite-width"):
         """Whether no tolerance decides, but the numbers given."""
         return self.tolerance is None and bool(self.particles or self.replicas)
 
+    @property
+    def _of_particles(self) -> list[str]:
+        """Settings given that have a meaning for particles only."""
+        given = {"particles": self.particles, "replicas": self.replicas, "rank_tolerance": self.rank_tolerance}
+        flags = {"particle_bias": self.particle_bias, "dtype": self.dtype == "float64"}
+        return [name for name, value in (given | flags).items() if value]
+
+    def _by_networks(self, problem: Problem, session: Session) -> Trajectory | None:
+        """The answer of real networks, if they are asked for or cheaper."""
+        reasons = no_networks(problem) if self.program is Program else "another theory needs its own equations"
+        if self.method == "networks" and reasons:
+            raise InvalidInput(f"method = 'networks' cannot answer this: {reasons}; take method = 'conditioned'")
+        wanted = self.tolerance or TOLERANCE
+        if self.method == "networks":
+            return Ensemble(problem, self, session, self.seed, wanted).answer()
+        if self.method == "conditioned" or reasons or self._of_particles or _began_with_particles(session):
+            return None
+        flops = self.cost(problem).flops
+        guess = (USUAL_SPREAD / wanted) ** 2 * network_flops(problem, WIDE)
+        limit = flops / _DEARER
+        if flops < _WORTH_TRYING or guess > limit:
+            return None
+        return Ensemble(problem, self, session, self.seed, wanted, limit).answer()
+
     def _answer(self, problem: Problem, run: Replicas, replicas: int) -> Trajectory:
         """The mean of so many replicas."""
         outcome, settings = run.upto(replicas), run.settings
         found = from_outcome(problem, self, outcome, run.seeds(replicas), run.factors)
         answer = averaged(found)
-        used = {"particles": settings.particles, "rank_tolerance": settings.rank_tolerance, "dtype": settings.dtype}
+        used = {
+            "method": "conditioned",
+            "particles": settings.particles,
+            "rank_tolerance": settings.rank_tolerance,
+            "dtype": settings.dtype,
+        }
         statistical = recording.relative_error(answer)
         truncation = _TRUNCATED * settings.rank_tolerance**2
-        attributes = {**used, "statistical_error": statistical, "truncation_error": truncation}
+        attributes = {"method": "conditioned", **used, "statistical_error": statistical, "truncation_error": truncation}
         attributes["relative_error"] = math.hypot(statistical, truncation)
         return dataclasses.replace(answer, data=answer.data.assign_attrs(attributes))
 
@@ -240,9 +289,11 @@ class InfiniteWidth(Theory, kind="infinite-width"):
         error = answer.data.attrs["relative_error"]
         reached = error <= wanted
         if not reached:
+            number, what = answer.data.attrs["replicas"], "networks"
+            if "particles" in answer.data.attrs:
+                what = f"replicas of {answer.data.attrs['particles']} particles"
             warnings.warn(
-                f"tolerance = {wanted:g} was not reached: the relative error is about {error:.2g} with "
-                f"{answer.data.attrs['particles']} particles and {answer.data.attrs['replicas']} replicas",
+                f"tolerance = {wanted:g} was not reached: the relative error is about {error:.2g} with {number} {what}",
                 NotAccurate,
                 stacklevel=5,
             )
@@ -261,6 +312,13 @@ def _resumed(settings: Settings, session: Session) -> Settings:
         return settings
     particles = checkpoint.load(session.checkpoint)[0].get("particles", settings.particles)
     return dataclasses.replace(settings, particles=int(particles))
+
+
+def _began_with_particles(session: Session) -> bool:
+    """Whether an interrupted run is on its way that solves the equations."""
+    if session.checkpoint is None or not session.checkpoint.exists():
+        return False
+    return "particles" in checkpoint.load(session.checkpoint)[0]
 
 
 def _judged(answer: Trajectory, coarse: Trajectory, ratio: float) -> Trajectory:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Variables = dict[str, tuple[tuple[str, ...], NDArray[Any]]]
 """Arrays with their dimensions."""
 
-_JUDGED = ("outputs", "feature_kernel", "gradient_kernel")
+JUDGED = ("outputs", "feature_kernel", "gradient_kernel")
 
 
 def relative_error(trajectory: Trajectory) -> float:
@@ -58,7 +58,7 @@ def particle_bias(trajectory: Trajectory, coarse: Trajectory, ratio: float) -> f
 
 def _worst(trajectory: Trajectory, error: Callable[[str], xr.DataArray], *, squared: bool = False) -> float:
     worst = 0.0
-    for name in _JUDGED:
+    for name in JUDGED:
         if name not in trajectory.data:
             continue
         value = trajectory.mean(name)

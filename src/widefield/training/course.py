@@ -9,10 +9,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Bool, Float, Int
 from numpy.typing import NDArray
 
-from ..matrices.substrate import State
+from ..matrices.substrate import Backward, Forward, State
 from .observe import Measured, Observer
 from .program import Moment
 
@@ -51,6 +52,11 @@ class Course:
         """T + 1."""
         return len(self.rates) + 1
 
+    def until_full(self, start: int, slots: int) -> int:
+        """How many moments from `start` on have records that find room in so many slots."""
+        ahead = self.recorded[self.recorded >= start]
+        return int(ahead[slots] if len(ahead) > slots else self.moments) - start
+
     def stretch(self, start: int, size: int, dtype: str) -> Stretch:
         """The moments from `start` on, padded to `size` of them, so that all stretches share compiled code."""
         numbers = start + np.arange(size)
@@ -86,8 +92,14 @@ class _Carry(eqx.Module):
     failed: Int[Array, ""]
 
 
-def play(observer: Observer, state: State, stretch: Stretch, count: Int[Array, ""]) -> tuple[State, Played]:
-    """The first `count` moments of a stretch; fewer if the substrate runs out of room, in the state before that."""
+def play(
+    observer: Observer, given: tuple[State, Measured], stretch: Stretch, count: Int[Array, ""]
+) -> tuple[State, Played]:
+    """The first `count` moments of a stretch; fewer if the substrate runs out of room, in the state before that.
+
+    Records are written into the arrays given, from their first slot on.
+    """
+    state, records = given
     program = observer.program
     moment = _in_one_pass if program.one_pass and stretch.batches is None else _apart
     grows = state.substrate.grows
@@ -103,7 +115,6 @@ def play(observer: Observer, state: State, stretch: Stretch, count: Int[Array, "
 
     zero = jnp.zeros((), jnp.int32)
     nothing = jnp.full((), jnp.nan, program.inputs.dtype)
-    records = _buffers(observer, state, len(stretch.rates))
     start = _Carry(state, _small(state) if grows else None, records, zero, zero, nothing, jnp.full((), -1, jnp.int32))
     end = jax.lax.while_loop(lambda carry: (carry.place < count) & ~carry.state.substrate.exhausted, body, start)
     void = end.state.substrate.exhausted
@@ -116,8 +127,9 @@ def _in_one_pass(observer: Observer, carry: _Carry, stretch: Stretch) -> _Carry:
     """A step and a record from the same fields."""
     directions, loss, forward, backward, state = observer.program.passes(carry.state)
 
-    def record(_: Array, kept: tuple[State, Measured]) -> tuple[State, Measured]:
-        measured, state = observer.of_passes(forward, backward, kept[0])
+    def record(number: Array, kept: tuple[State, Measured]) -> tuple[State, Measured]:
+        fields: tuple[Forward, Backward] = _inside(number, (forward, backward))
+        measured, state = observer.of_passes(fields[0], fields[1], kept[0])
         return state, _written(kept[1], measured, carry.slot)
 
     state, records = _if(stretch.recorded[carry.place], record, (state, carry.records))
@@ -132,8 +144,8 @@ def _in_one_pass(observer: Observer, carry: _Carry, stretch: Stretch) -> _Carry:
 def _apart(observer: Observer, carry: _Carry, stretch: Stretch) -> _Carry:
     """A record, then a step."""
 
-    def record(_: Array, kept: tuple[State, Measured]) -> tuple[State, Measured]:
-        measured, state = observer(kept[0])
+    def record(number: Array, kept: tuple[State, Measured]) -> tuple[State, Measured]:
+        measured, state = observer(_inside(number, kept[0]))
         return state, _written(kept[1], measured, carry.slot)
 
     def step(_: Array, kept: tuple[State, Array]) -> tuple[State, Array]:
@@ -149,15 +161,40 @@ def _if(condition: Bool[Array, ""], action: Any, value: Any) -> Any:
     return jax.lax.fori_loop(0, condition.astype(jnp.int32), action, value)
 
 
-def _buffers(observer: Observer, state: State, count: int) -> Measured:
+def _inside(number: Array, values: Any) -> Any:
+    """The same values, but what follows from them is computed in the round of a loop that has this number.
+
+    Otherwise the compiler moves it out of the loop, because it is the same in all rounds: there may be none.
+    """
+    return jax.lax.optimization_barrier((number, values))[1]  # type: ignore[no-untyped-call]
+
+
+def slots_for_records(observer: Observer, state: State, count: int) -> Measured:
+    """Arrays for so many records."""
     shapes = jax.eval_shape(lambda state: observer(state)[0], state)
     return {name: jnp.zeros((count, *leaf.shape), leaf.dtype) for name, leaf in shapes.items()}
 
 
 def _written(records: Measured, measured: Measured, slot: Int[Array, ""]) -> Measured:
-    return {
-        name: jax.lax.dynamic_update_index_in_dim(records[name], value, slot, 0) for name, value in measured.items()
-    }
+    return {name: _put(records[name], value, slot) for name, value in measured.items()}
+
+
+@custom_vmap
+def _put(array: Array, value: Array, slot: Int[Array, "*seeds"]) -> Array:
+    """A value in a slot of an array. Of seeds side by side, jax by itself would write all slots anew."""
+    whole: Array = jax.lax.dynamic_update_index_in_dim(array, value, slot, 0)
+    return whole
+
+
+@_put.def_vmap
+def _put_of_all(
+    seeds: int, batched: list[bool], array: Array, value: Array, slot: Int[Array, "*seeds"]
+) -> tuple[Array, bool]:
+    every = [jnp.broadcast_to(part, (seeds, *part.shape)) for part in (array, value)]
+    array, value = (part if own else all_ for part, all_, own in zip((array, value), every, batched[:2], strict=True))
+    if batched[2]:  # flows of different seeds may be at different moments
+        return jax.vmap(lambda *one: jax.lax.dynamic_update_index_in_dim(*one, 0))(array, value, slot), True
+    return jax.lax.dynamic_update_index_in_dim(array, value, slot, 1), True
 
 
 def named(tree: Any, names: set[str]) -> Any:

@@ -22,8 +22,8 @@ from ..matrices.conditioned import Conditioned
 from ..matrices.spans import Room
 from ..matrices.substrate import State
 from . import checkpoint
-from .course import SHARED, Course, Played, Stretch, named, play
-from .observe import Observer
+from .course import SHARED, Course, Played, Stretch, named, play, slots_for_records
+from .observe import Measured, Observer
 
 _CALL_SECONDS = 0.5
 """The compiled program is called for about this long, so that progress shows and Ctrl-C is heard."""
@@ -118,6 +118,7 @@ class Runner:
     finished: list[Arrays] = field(default_factory=list)
     records: Sheet = field(default_factory=lambda: Sheet())
     state: State | None = None
+    slots: Measured | None = None
     position: int = 0
     seconds: float = 0.0
     room: Room | None = None
@@ -141,19 +142,25 @@ class Runner:
         outcome.statistics["seconds"] = self.seconds
         return outcome
 
+    def take_over(self) -> None:
+        """Put a checkpoint of what is known before the first step in the place of another run's, which is over."""
+        if self.session.checkpoint is not None:
+            self.session.checkpoint.unlink(missing_ok=True)
+            self._save_now_and_then()
+
     def _run_group(self) -> Outcome | None:
         seeds = self.groups[len(self.finished)]
         if self.state is None:
             self.state = self.start(seeds, self.room)
             self.room = _room(self.state)
-        size = self._moments(len(seeds))
+        slots = self._slots(len(seeds))
         while self.position < self.course.moments:
             if self.session.interrupted:
                 return self._stopped("interrupted", f"interrupted at step {self.position}")
             if self.session.checkpoint_due():
                 self._save_now_and_then()
             began = time.perf_counter()
-            failure = self._play(seeds, size, min(self.pace, size))
+            failure = self._play(seeds, slots)
             if failure is not None:
                 return failure
             if time.perf_counter() - began < _CALL_SECONDS / 2:
@@ -162,26 +169,29 @@ class Runner:
         if self.fields is not None:
             self.fields.finish_group()
         self.crowding = max(self.crowding, self.state.substrate.crowding)
-        self.records, self.state, self.position = Sheet(), None, 0
+        self.records, self.state, self.slots, self.position = Sheet(), None, None, 0
         return None
 
-    def _moments(self, seeds: int) -> int:
-        """Moments in a call: as many as their records find room for, on a coarse ladder."""
-        size = _MOMENTS
-        while size > 1 and size * seeds * self.bytes_per_record > _BUFFER:
-            size //= 4
-        return size
+    def _slots(self, seeds: int) -> int:
+        """Records in a call: as many as find room, on a coarse ladder."""
+        slots = _MOMENTS
+        while slots > 1 and slots * seeds * self.bytes_per_record > _BUFFER:
+            slots //= 4
+        return slots
 
     def buffer_bytes(self, seeds: int) -> int:
         """Memory of the records that a call of the compiled program hands over."""
-        return self._moments(seeds) * seeds * self.bytes_per_record
+        return self._slots(seeds) * seeds * self.bytes_per_record
 
-    def _play(self, seeds: Sequence[int], size: int, count: int) -> Outcome | None:
+    def _play(self, seeds: Sequence[int], slots: int) -> Outcome | None:
         """Some more moments; where the substrate runs out of room, enlarge it, and come back."""
         assert self.state is not None
-        stretch = self.course.stretch(self.position, size, str(self.observer.program.inputs.dtype))
-        stop = jnp.asarray(min(count, self.course.moments - self.position), jnp.int32)
-        self.state, played = _play((self.observer, stretch, stop), self.state)
+        if self.slots is None:
+            self.slots = _slots(self.observer, self.state, slots)
+        stretch = self.course.stretch(self.position, _MOMENTS, str(self.observer.program.inputs.dtype))
+        stop = jnp.asarray(min(self.pace, self.course.until_full(self.position, slots)), jnp.int32)
+        self.state, played = _play((self.observer, stretch, stop), (self.state, self.slots))
+        self.slots = played.records
         done = int(played.done)
         failure = self._kept(played, seeds, done)
         self.position += done
@@ -289,9 +299,15 @@ class Runner:
 
 
 @eqx.filter_jit(donate="all-except-first")
-def _play(kept: tuple[Observer, Stretch, Int[Array, ""]], state: State) -> tuple[State, Played]:
+def _play(kept: tuple[Observer, Stretch, Int[Array, ""]], given: tuple[State, Measured]) -> tuple[State, Played]:
     observer, stretch, count = kept
-    return over_seeds(lambda state: play(observer, state, stretch, count), state, alone=not state.substrate.grows)
+    alone = not given[0].substrate.grows
+    return over_seeds(lambda given: play(observer, given, stretch, count), given, alone=alone)
+
+
+@eqx.filter_jit
+def _slots(observer: Observer, state: State, count: int) -> Measured:
+    return over_seeds(lambda state: slots_for_records(observer, state, count), state, alone=not state.substrate.grows)
 
 
 def _room(state: State) -> Room | None:
