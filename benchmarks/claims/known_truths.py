@@ -50,10 +50,10 @@ def _more_digits(rate: str) -> Callable[[Sizes], wf.Problem]:
 KNOWN = {
     "default": Known(problems.default, records=10),
     "sphere": Known(problems.sphere, records=5),
-    "digits-64-small": Known(_digits("small"), records=4, tolerance=0.04, error=0.0033),
-    "digits-64-large": Known(_digits("large"), records=4, tolerance=0.04, error=0.0026),
-    "digits-256-small": Known(_more_digits("small"), records=4, tolerance=0.04, error=0.0033),
-    "digits-256-large": Known(_more_digits("large"), records=4, tolerance=0.04, error=0.0033),
+    "digits-64-small": Known(_digits("small"), records=4, error=0.0033),
+    "digits-64-large": Known(_digits("large"), records=4, error=0.0026),
+    "digits-256-small": Known(_more_digits("small"), records=4, error=0.0033),
+    "digits-256-large": Known(_more_digits("large"), records=4, error=0.0033),
 }
 
 

@@ -135,14 +135,14 @@ def test_small_problems_are_not_worth_a_pilot(equations, monkeypatch):
 
 def test_auto_takes_networks_where_they_are_cheaper(tried, monkeypatch):
     """By flops: made so cheap here that they are."""
-    monkeypatch.setattr(infinite_width, "_DEARER", 1e-6)
+    monkeypatch.setattr(infinite_width, "_DEARER", 1e-9)
     found = wf.solve(PROBLEM, wf.InfiniteWidth(tolerance=0.06))
     assert found.data.attrs["method"] == "networks"
 
 
 def test_auto_goes_back_to_the_equations_where_networks_would_not_do(tried, equations, monkeypatch, tmp_path):
     """A bias larger than the tolerance: the answer and its bits are those of the equations."""
-    monkeypatch.setattr(infinite_width, "_DEARER", 1e-6)
+    monkeypatch.setattr(infinite_width, "_DEARER", 1e-9)
     monkeypatch.setattr(Both, "needed", lambda self, wanted: math.inf)
     monkeypatch.setattr(Both, "error", 1.0)
     path = tmp_path / "run.checkpoint"
@@ -153,7 +153,7 @@ def test_auto_goes_back_to_the_equations_where_networks_would_not_do(tried, equa
 
 
 def test_auto_goes_back_to_the_equations_where_narrow_networks_diverge(tried, monkeypatch):
-    monkeypatch.setattr(infinite_width, "_DEARER", 1e-6)
+    monkeypatch.setattr(infinite_width, "_DEARER", 1e-9)
     steep = dataclasses.replace(PROBLEM, optimiser=wf.SGD(learning_rate=1e3, steps=12))
     found = wf.solve(steep, throw=False)
     assert found.status == "diverged"

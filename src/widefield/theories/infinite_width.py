@@ -19,7 +19,7 @@ from ..training import checkpoint
 from ..training.program import Program
 from ..trajectory.trajectory import Trajectory
 from . import recording
-from .ensemble import USUAL_SPREAD, WIDE, Ensemble, network_flops, no_networks
+from .ensemble import Ensemble, no_networks
 from .recording import averaged, from_outcome
 from .replicas import Cost, Replicas, Settings, expected_directions
 
@@ -38,8 +38,9 @@ METHODS = ("auto", "conditioned", "networks")
 _WORTH_TRYING = 1e12
 """Floating point operations, about ten seconds, below which no other method is tried."""
 
-_DEARER = 1.0
-"""Time that an operation in training small networks takes, over one in the solution on particles; measured."""
+_DEARER = 2.5
+"""How many times fewer operations networks must need. One of theirs takes 1.0 to 1.4 times as long, bookkeeping as much
+again, and at the same tolerance particles have the smaller error."""
 
 DTYPES = ("float64", "float32")
 _COARSEST = 1e-2
@@ -50,6 +51,9 @@ _TRUNCATED = 1.5
 
 _ROOMY = 1.6
 """Particles for each independent vector that a population sees; with fewer, answers may be biased."""
+
+_MARGIN = 1.03
+"""More than that to begin with: to begin again costs more."""
 
 
 @renamed(first_seed="seed", bias="particle_bias")
@@ -208,11 +212,8 @@ class InfiniteWidth(Theory, kind="infinite-width"):
         if self.method == "conditioned" or reasons or self._of_particles or _began_with_particles(session):
             return None
         flops = self.cost(problem).flops
-        guess = (USUAL_SPREAD / wanted) ** 2 * network_flops(problem, WIDE)
-        limit = flops / _DEARER
-        if flops < _WORTH_TRYING or guess > limit:
-            return None
-        return Ensemble(problem, self, session, self.seed, wanted, limit).answer()
+        ensemble = Ensemble(problem, self, session, self.seed, wanted, limit=flops / _DEARER)
+        return ensemble.answer() if flops > _WORTH_TRYING and ensemble.expected_flops < ensemble.limit else None
 
     def _answer(self, problem: Problem, run: Replicas, replicas: int) -> Trajectory:
         """The mean of so many replicas."""
@@ -271,7 +272,7 @@ class InfiniteWidth(Theory, kind="infinite-width"):
         rank_tolerance = self.rank_tolerance or min(0.1, max(least, 0.5 * math.sqrt(wanted)))
         matrices = min(2, problem.network.hidden_layers - 1)
         seen = matrices * sum(expected_directions(problem, rank_tolerance)) + problem.samples.samples
-        return self._settings(self.particles or _rounded(max(256.0, _ROOMY * seen)), rank_tolerance)
+        return self._settings(self.particles or _rounded(max(256.0, _MARGIN * _ROOMY * seen)), rank_tolerance)
 
     def _more_particles(self, answer: Trajectory, run: Replicas, wanted: float) -> int:
         """How many particles are better than those of the first replicas."""

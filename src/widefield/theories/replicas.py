@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -239,8 +241,12 @@ class ConditionedStart:
 
     def _stream(self, seeds: Sequence[int], population: int, count: int) -> NDArray[Any]:
         made = np.empty((len(seeds), count, self.settings.particles), self.settings.dtype)
-        for number, seed in enumerate(seeds):
-            made[number] = normals(seed, population, count, self.settings.particles)
+
+        def draw(number: int) -> None:
+            made[number] = normals(seeds[number], population, count, self.settings.particles)
+
+        with ThreadPoolExecutor(max_workers=min(len(seeds), os.cpu_count() or 1)) as threads:
+            list(threads.map(draw, range(len(seeds))))
         return made
 
     def bytes(self, replicas: int) -> int:
