@@ -19,7 +19,7 @@ from ..base.session import progress_bar
 from ..problem.problem import Problem
 from ..problem.schedules import rates_of
 from .stable_rates import bracket, limit_at_start
-from .trials import Trials
+from .trials import Trials, whole_width
 
 _LOWEST, _COUNT = 1 / 60, 16
 """Rates from this fraction of the largest that trains up to just beyond it, so many."""
@@ -141,7 +141,7 @@ def _given(learning_rates: ArrayLike) -> Floats:
 
 def _widths(widths: float | Sequence[float]) -> list[float]:
     given = list(widths) if isinstance(widths, Sequence | np.ndarray) else [widths]
-    found = [math.inf if width == math.inf else float(check.integer("widths", int(width), least=1)) for width in given]
+    found: list[float] = [whole_width("widths", width) for width in given]
     if not found or sorted(set(found)) != found:
         raise InvalidInput(f"widths = {widths!r} must increase, as in (64, 256, math.inf)")
     return found

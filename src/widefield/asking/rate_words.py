@@ -40,8 +40,8 @@ def warn_of_scale(problem: Problem, stacklevel: int) -> None:
     """One warning about inputs and targets far from their usual size: what it means, and what to type."""
     (inputs, targets), limit = problem.samples.sizes, _limit(problem)
     parts = [
-        f"inputs have |x|^2 = {inputs:.2g} D and targets the size {targets:.2g} on average, where networks and learning",
-        "rates expect about 1 of both.",
+        f"inputs have |x|^2 = {inputs:.2g} D and targets the size {targets:.2g} on average, where networks and",
+        "learning rates expect about 1 of both.",
     ]
     if limit is not None:
         parts += [

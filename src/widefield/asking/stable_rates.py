@@ -28,8 +28,8 @@ _UP, _DOWN = 2**0.25, 2.0
 _MOST, _LEAST = 2.0**10, 2.0**-40
 """Rates that are tried, over the limit of the kernel."""
 
-_MEDIAN = 1.2533
-"""Standard error of a median over that of a mean, of many normal numbers: sqrt(pi / 2)."""
+_FINITE = 0.03
+"""By how much limits of networks of width 512 were found to differ from those of infinite width (docs/rates.md)."""
 
 _AUTOMATIC_STEPS, _AUTOMATIC_RESOLUTION = 200, 0.1
 _KERNEL_SIZE = 1500
@@ -42,7 +42,8 @@ class StableRate:
 
     Attributes:
         rate: the median over networks or replicas of the largest rate at which each of them trains.
-        error: how far off that may be: standard error of the median, and resolution of the search.
+        error: how far off a network may be: the standard deviation over networks or replicas, the resolution of the
+            search, and at infinite width 3%, by which networks of a few hundred neurons differ from it.
         lowest, highest: the range over networks or replicas; infinite if no rate failed.
         kernel_rate: what the tangent kernel K at the start allows, 2 / mu with mu the largest eigenvalue of K times the
             second derivative of the loss, 2 (1 + m) / [(1 - m) mu] with momentum m.
@@ -182,7 +183,7 @@ def with_number(problem: Problem) -> tuple[Problem, StableRate]:
 def automatic(problem: Problem) -> StableRate:
     """What `SGD(learning_rate="auto")` goes by: coarser than `stable_rate`, at infinite width whoever solves it."""
     steps = min(problem.optimiser.steps, _AUTOMATIC_STEPS)
-    return stable_rate(problem, steps=steps, repetitions=2, resolution=_AUTOMATIC_RESOLUTION)
+    return stable_rate(problem, steps=steps, repetitions=3, resolution=_AUTOMATIC_RESOLUTION)
 
 
 def limit_at_start(problem: Problem, width: float = math.inf) -> KernelLimit:
@@ -216,8 +217,8 @@ def _summary(brackets: list[tuple[float, float]], limit: KernelLimit, trials: Tr
     middles = np.array([math.sqrt(low * high) if math.isfinite(high) else low for low, high in brackets])
     half = max((high / low - 1) / 2 if math.isfinite(high) else 0.0 for low, high in brackets)
     rate = float(np.median(middles))
-    scatter = float(middles.std(ddof=1)) if len(middles) > 1 else 0.0
-    error = math.hypot(half * rate, widening(len(middles)) * _MEDIAN * scatter / math.sqrt(len(middles)))
+    scatter = widening(len(middles)) * float(middles.std(ddof=1)) if len(middles) > 1 else 0.0
+    error = math.hypot(half * rate, scatter, _FINITE * rate if math.isinf(trials.width) else 0.0)
     highest = math.inf if any(math.isinf(high) for _, high in brackets) else float(middles.max())
     return StableRate(
         rate,

@@ -56,7 +56,7 @@ class Trials:
             raise InvalidInput(
                 f"optimiser = {problem.optimiser.kind!r} has no learning rate; give SGD(learning_rate=..., steps=...)"
             )
-        self.width = math.inf if width == math.inf else check.integer("width", width, least=1)
+        self.width = whole_width("width", width)
         count = problem.optimiser.steps if steps is None else check.integer("steps", steps, least=1)
         self.steps, self.problem, self._optimiser = count, _at_rest(problem, count), problem.optimiser
         self._theory = self._chosen()
@@ -112,6 +112,13 @@ class Trials:
             if not engine.scope.reasons(self.problem):
                 return engine
         return FiniteWidth(stand_in(samples.samples), dtype="float32")
+
+
+def whole_width(name: str, width: float) -> float:
+    """A number of neurons, or infinity."""
+    if isinstance(width, float) and (math.isinf(width) or width.is_integer()):
+        return math.inf if width == math.inf else check.integer(name, int(width), least=1)
+    return check.integer(name, width, least=1)
 
 
 def stand_in(samples: int) -> int:
