@@ -24,8 +24,8 @@ def loaded(source, rows, classes=None):
 
 RAW = {
     "plain": made(20, 10, 1.0, 1.0, 0),
-    "small inputs": made(20, 10, 0.1, 1.0, 1),
-    "large inputs": made(20, 10, 8.0, 1.0, 2),
+    "tiny inputs": made(20, 10, 0.001, 1.0, 1),
+    "huge inputs": made(20, 10, 1000.0, 1.0, 1),
     "small targets": made(20, 10, 1.0, 0.01, 3),
     "large targets": made(20, 10, 1.0, 20.0, 4),
     "few": made(3, 5, 1.0, 1.0, 5),

@@ -87,7 +87,7 @@ class Trajectory(
         numbers = self.statistics
         if "learning_rate_fraction" not in numbers:
             return ""
-        trains = f"{numbers['stable_rate']:.3g} ± {numbers['stable_rate_error']:.1g}"
+        trains = f"{numbers['stable_rate']:.3g} ± {numbers['stable_rate_error']:.2g}"
         return (
             f"learning_rate = 'auto' became {numbers['learning_rate']:g}: {numbers['learning_rate_fraction']:g} times "
             f"the smaller of {trains}, up to which it trains, and "
