@@ -205,6 +205,17 @@ def test_new_and_solve_say_what_is_wrong_with_a_file(table, tmp_path):
     assert run("solve", tmp_path / "p.toml", "--target", "price", "-o", tmp_path / "run.nc").exit_code == 2
 
 
+def test_a_file_is_solved_at_a_rate_that_is_found_and_printed(table, tmp_path):
+    done = run("solve", table, "--target", "price", "--width", "16", "-o", tmp_path / "run.nc", "--quiet")
+    assert done.exit_code == 0, done.output
+    answer = wf.load(tmp_path / "run.nc")
+    rate = answer.problem.optimiser.learning_rate
+    assert f"learning_rate = 'auto' became {rate:g}" in done.output
+    losses = answer.mean("loss").values
+    assert losses[-1] < 0.1 * losses[0]
+    np.testing.assert_allclose(answer.in_data_units()["targets"].values[:, 0], Y)
+
+
 def test_a_standardised_file_inside_a_toml_file(table, tmp_path):
     text = '[network]\n[data]\nkind = "standardised"\ninputs = "together"\n[data.data]\nkind = "file"\n'
     (tmp_path / "p.toml").write_text(text + 'path = "folder/mine.csv"\ntarget = "price"\n')

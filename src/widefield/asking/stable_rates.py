@@ -183,9 +183,21 @@ def with_number(problem: Problem) -> tuple[Problem, StableRate]:
     ), found
 
 
-@lru_cache(maxsize=64)
 def automatic(problem: Problem) -> StableRate:
     """What `SGD(learning_rate="auto")` goes by: coarser than `stable_rate`, at infinite width whoever solves it."""
+    try:
+        hash(problem)
+    except TypeError:  # a part of the user's own that holds arrays: found anew every time
+        return _found(problem)
+    return _remembered(problem)
+
+
+@lru_cache(maxsize=64)
+def _remembered(problem: Problem) -> StableRate:
+    return _found(problem)
+
+
+def _found(problem: Problem) -> StableRate:
     steps = min(problem.optimiser.steps, _AUTOMATIC_STEPS)
     return stable_rate(problem, steps=steps, repetitions=3, resolution=_AUTOMATIC_RESOLUTION)
 
