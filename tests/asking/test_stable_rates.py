@@ -101,6 +101,11 @@ def test_what_has_no_learning_rate_is_refused(small_problem):
         wf.stable_rate(dataclasses.replace(small_problem, optimiser=wf.GradientFlow(1.0)))
     with pytest.raises(wf.InvalidInput, match="must be a Problem"):
         wf.stable_rate(3)
+    still = dataclasses.replace(
+        small_problem, network=wf.MLP(2, "tanh", 0.0), optimiser=wf.SGD(0.1, 5, weight_decay=0.1)
+    )
+    with pytest.raises(wf.InvalidInput, match=r"richness = 0 .* optimiser.weight_decay = 0.1"):
+        wf.stable_rate(still)
     with pytest.raises(wf.InvalidInput, match="are all inputs zero"):
         wf.stable_rate(dataclasses.replace(small_problem, data=wf.Data(np.zeros((2, 2)), [1.0, -1.0])))
 

@@ -12,7 +12,6 @@ import numpy as np
 
 from ..base import check
 from ..base.errors import InvalidInput
-from ..base.statistics import widening
 from ..kernels.empirical import network_kernels
 from ..kernels.stability import KernelLimit, kernel_limit
 from ..problem.optimisers import SGD
@@ -28,9 +27,6 @@ _UP, _DOWN = 2**0.25, 2.0
 _MOST, _LEAST = 2.0**10, 2.0**-40
 """Rates that are tried, over the limit of the kernel."""
 
-_CENTRAL = (0.16, 0.84)
-"""Quantiles whose distance is two standard deviations of normal numbers, and means something of others too."""
-
 _FINITE = 0.03
 """By how much limits of networks of width 512 were found to differ from those of infinite width (docs/rates.md)."""
 
@@ -45,9 +41,8 @@ class StableRate:
 
     Attributes:
         rate: the median over networks or replicas of the largest rate at which each of them trains.
-        error: how far off a network may be: half of the range that two thirds of the networks or replicas lie in,
-            the resolution of the search, and at infinite width 3%, by which networks of a few hundred neurons differ
-            from it.
+        error: how far off a network may be: the distance to the lowest of the networks or replicas, the resolution of
+            the search, and at infinite width 3%, by which networks of a few hundred neurons differ from it.
         lowest, highest: the range over networks or replicas; infinite if no rate failed.
         kernel_rate: what the tangent kernel K at the start allows, 2 / mu with mu the largest eigenvalue of K times the
             second derivative of the loss, 2 (1 + m) / [(1 - m) mu] with momentum m.
@@ -233,9 +228,7 @@ def _summary(brackets: list[tuple[float, float]], limit: KernelLimit, trials: Tr
     middles = np.array([math.sqrt(low * high) if math.isfinite(high) else low for low, high in brackets])
     half = max((high / low - 1) / 2 if math.isfinite(high) else 0.0 for low, high in brackets)
     rate = float(np.median(middles))
-    low, high = np.quantile(middles, _CENTRAL)
-    scatter = widening(len(middles)) * float(high - low) / 2
-    error = math.hypot(half * rate, scatter, _FINITE * rate if math.isinf(trials.width) else 0.0)
+    error = math.hypot(rate - float(middles.min()), half * rate, _FINITE * rate if math.isinf(trials.width) else 0.0)
     highest = math.inf if any(math.isinf(high) for _, high in brackets) else float(middles.max())
     return StableRate(
         rate,

@@ -104,9 +104,14 @@ class Trials:
             return FiniteWidth(int(self.width), dtype="float32")
         network, samples = self.problem.network, self.problem.samples
         lazy = network.richness == 0 or network.parameterisation == "ntk"
-        if lazy and not Lazy().scope.reasons(self.problem):
+        obstacles = Lazy().scope.reasons(self.problem) if lazy else []
+        if lazy and not obstacles:
             return Lazy()
-        if network.hidden_layers == 1 or lazy:
+        if network.richness == 0:
+            raise InvalidInput(
+                f"richness = 0 is answered by the lazy limit alone, but {obstacles[0]}; give a small one"
+            )
+        if network.hidden_layers == 1 and not lazy:
             particles = max(_LEAST_PARTICLES, 1 << math.ceil(math.log2(_ROOMY * samples.samples)))
             engine = InfiniteWidth(particles=particles, replicas=1, rank_tolerance=_RANK_TOLERANCE, dtype="float32")
             if not engine.scope.reasons(self.problem):
