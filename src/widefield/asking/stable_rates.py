@@ -28,7 +28,7 @@ _MOST, _LEAST = 2.0**10, 2.0**-40
 """Rates that are tried, over the limit of the kernel."""
 
 _FINITE = 0.03
-"""By how much limits of networks of width 512 were found to differ from those of infinite width (docs/rates.md)."""
+"""Allowed for the difference between networks of width 512 and infinite width; 1% was seen (docs/rates.md)."""
 
 _AUTOMATIC_STEPS, _AUTOMATIC_RESOLUTION = 200, 0.1
 _KERNEL_SIZE = 1500
