@@ -31,6 +31,7 @@ RUN = {
     "docs/independent-solvers.md": (0, 1),
     "docs/infinite-width.md": (3, 1),
     "docs/proportional.md": (4, 6),
+    "docs/rates.md": (2, 2),
     "docs/safety.md": (1, 2),
     "docs/theories.md": (2, 1),
 }

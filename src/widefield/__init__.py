@@ -13,12 +13,16 @@ if TYPE_CHECKING:  # one line a public name; at run time each is imported when i
     from . import proportional as proportional
     from . import two_layer as two_layer
     from .asking.applicable import applicable as applicable
+    from .asking.best_rates import LearningRates as LearningRates
+    from .asking.best_rates import best_rate as best_rate
     from .asking.comparison import Comparison as Comparison
     from .asking.comparison import compare as compare
     from .asking.crosschecking import Crosscheck as Crosscheck
     from .asking.crosschecking import crosscheck as crosscheck
     from .asking.loading import load as load
     from .asking.solving import solve as solve
+    from .asking.stable_rates import StableRate as StableRate
+    from .asking.stable_rates import stable_rate as stable_rate
     from .base import cache as cache
     from .base.errors import Diverged as Diverged
     from .base.errors import FileProblem as FileProblem
@@ -28,6 +32,7 @@ if TYPE_CHECKING:  # one line a public name; at run time each is imported when i
     from .base.errors import NotSaved as NotSaved
     from .base.errors import Stopped as Stopped
     from .base.errors import UnknownName as UnknownName
+    from .base.errors import UnusualScale as UnusualScale
     from .base.errors import WidefieldError as WidefieldError
     from .base.result import Result as Result
     from .base.session import Session as Session

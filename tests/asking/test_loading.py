@@ -28,16 +28,26 @@ MADE = {
         wf.proportional.LinearNetwork(1, 1.0), wf.proportional.LinearTask(), 0.1, 3
     ),
     "learning-rate sweep": small_sweep,
+    "learning rates of a problem": lambda: wf.best_rate(
+        wf.Problem(wf.MLP(1, "linear", 0.0), wf.data.sphere(samples=3, dimension=4)),
+        steps=3,
+        learning_rates=[0.1, 0.5, 2],
+    ),
     "flow through the layers": lambda: wf.effective.flow(wf.MLP(2, "relu"), [[1.0]], 8),
     "check of a flow": lambda: monte_carlo.check(wf.MLP(1, "relu"), [[1.0]], 8, seeds=200, seed=0, threshold=9.0),
 }
+
+
+def derived(kind):
+    """All classes below one."""
+    return {below for one in kind.__subclasses__() for below in (one, *derived(one))}
 
 
 def test_the_table_knows_every_class():
     for module in pkgutil.walk_packages(wf.__path__, "widefield."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
-    known = {one for one in Result.__subclasses__() if one.__module__.startswith("widefield")}
+    known = {one for one in derived(Result) if one.__module__.startswith("widefield") and one.kind}
     assert {one.kind for one in known} == set(ROOMS) == set(MADE)
     assert {one.__name__ for one in known} == {name for _, name in ROOMS.values()}
 

@@ -18,7 +18,7 @@ from sklearn.datasets import load_digits
 
 from widefield import data
 from widefield.base.errors import FileProblem, InvalidInput, UnknownName
-from widefield.data import LABELS, Data, DataSource, Samples
+from widefield.data import LABELS, Data, DataSource, Samples, Standardised
 from widefield.data.source import stream
 
 SYNTHETIC = {
@@ -30,6 +30,7 @@ SYNTHETIC = {
 }
 SOURCES: dict[str, DataSource] = {
     **SYNTHETIC,
+    "standardised": Standardised(Data(x=[[1.0, 2.0], [3.0, 5.0]], y=[1, -3])),
     "arrays": Data(x=[[1.0, 2.0], [3.0, 4.0]], y=[1, -1], x_test=[[5, 6]], y_test=[0.1]),
     "gram": data.gram(kernel=[[2.0, 1.0], [1.0, 2.0]], y=[1, -1]),
     "digits": data.digits(samples=21, test_samples=12, classes=(3, 1, 7), seed=3),

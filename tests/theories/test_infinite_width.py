@@ -408,7 +408,9 @@ def test_duplicate_points_and_more_points_than_dimensions():
 
 def test_divergence_names_the_step_and_keeps_what_there_was():
     problem = dataclasses.replace(single_point(neurons=0), optimiser=wf.SGD(learning_rate=60.0, steps=40))
-    with pytest.raises(wf.Diverged, match=r"exploded at step \d+ \(seed [01]\); a smaller learning_rate") as stop:
+    with pytest.raises(
+        wf.Diverged, match=r"exploded at step \d+ \(seed [01]\); the tangent kernel at the start allows"
+    ) as stop:
         wf.solve(problem, wf.InfiniteWidth(particles=64, replicas=2))
     assert 1 <= stop.value.trajectory.data.sizes["time"] < 41
     assert np.all(np.isfinite(stop.value.trajectory.data.outputs))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..base import storage
 from ..base.errors import FileProblem, InvalidInput, UnknownName
 from ..base.result import Result
+from ..data.files import File
 from ..problem.network import MLP
+from ..problem.optimisers import SGD
 from ..problem.problem import Problem
 from ..problem.question import Question, read_table
 
@@ -16,6 +19,7 @@ ROOMS = {
     "trajectory": ("theories", "Trajectory"),
     "solution of the proportional limit": ("proportional.result", "Dynamics"),
     "learning-rate sweep": ("proportional.rate_sweep", "RateSweep"),
+    "learning rates of a problem": ("asking.best_rates", "LearningRates"),
     "flow through the layers": ("effective.vertex_flow", "Flow"),
     "check of a flow": ("effective.agreement", "Check"),
 }
@@ -25,8 +29,8 @@ _LINEAR = "deep-linear"
 
 
 def load(path: str | Path) -> Result:
-    """Open any file that a `save` of this package wrote: a `Trajectory`, a `proportional.Dynamics` or `RateSweep`, an
-    `effective.Flow` or a check of one.
+    """Open any file that a `save` of this package wrote: a `Trajectory`, the `LearningRates` of a problem, a
+    `proportional.Dynamics` or `RateSweep`, an `effective.Flow` or a check of one.
     """
     found = storage.kind_of(Path(path))
     if not found:
@@ -36,6 +40,24 @@ def load(path: str | Path) -> Result:
     module, name = ROOMS[found]
     kind: type[Result] = getattr(importlib.import_module(f"widefield.{module}"), name)
     return kind.load(path)
+
+
+TABLES = (".csv", ".tsv", ".txt", ".npz")
+"""Endings of files that hold data, not a problem."""
+
+
+def problem_of_data(path: str | Path, target: str | Sequence[str] = "y", test_samples: int = 0) -> Problem:
+    """A problem to begin with for the data of a CSV or NPZ file.
+
+    Standardised inputs and targets, two hidden layers of tanh at richness 1, squared loss, and 100 steps of gradient
+    descent at a learning rate that is found when it is solved.
+    """
+    names = target if isinstance(target, str) else tuple(target)
+    return Problem(
+        MLP(hidden_layers=2, activation="tanh", richness=1.0),
+        File(path, target=names, test_samples=test_samples, standardise=True),
+        optimiser=SGD(learning_rate="auto", steps=100),
+    )
 
 
 def read_problem(source: str | Path) -> Question:

@@ -29,6 +29,8 @@ from ..problem.question import Question
 from ..problem.theory import Theory
 from ..theories.infinite_width import InfiniteWidth
 from ..trajectory.trajectory import Trajectory
+from .rate_words import limit_in_words, warn_of_scale
+from .stable_rates import with_number
 
 if TYPE_CHECKING:
     from ..proportional.problem import LinearProblem
@@ -42,7 +44,10 @@ def what_helps(result: Result) -> str:
     """What to do about a loss that exploded: before the first step no learning rate can be at fault."""
     if result.data.sizes.get("time", 0) == 0 or re.search(r"\bstep 0\b", result.message):
         return "that is before the first step, so make inputs, targets or the variances of weights smaller"
-    return "a smaller learning_rate nearly always helps"
+    problem = getattr(result, "problem", None)
+    if not isinstance(problem, Problem):
+        return "a smaller learning_rate nearly always helps"
+    return limit_in_words(problem)
 
 
 @overload
@@ -120,6 +125,12 @@ def solve(
     if not (progress is None or isinstance(progress, bool) or callable(progress)):
         raise InvalidInput(f"progress = {progress!r} must be True, False, None or a function")
     question: Any = problem
+    found = None
+    if isinstance(problem, Problem):
+        if problem.samples.unusual:
+            warn_of_scale(problem, stacklevel=3)
+        if problem.optimiser.automatic:
+            question, found = with_number(problem)
     theory.check(question)
     kept, goal = (None if given is None else Path(given) for given in (checkpoint, output))
     session = Session(
@@ -129,6 +140,8 @@ def solve(
         files.check_writable(path)
     with files.claimed(goal or kept) if goal or kept else nullcontext():  # type: ignore[arg-type]
         result = _with_ending(_predicted(question, theory, session, progress), session)
+        if found is not None:
+            result = dataclasses.replace(result, data=result.data.assign_attrs(found.attributes))
         if goal is not None:
             _save(result, goal)
         if kept is not None and result.status != "interrupted":

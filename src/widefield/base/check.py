@@ -60,6 +60,8 @@ def shown(value: Any, most: int = 60) -> str:
     """A value in an error: its representation, cut where it is long; of arrays the shape."""
     if isinstance(value, np.ndarray) or hasattr(value, "shape"):
         return f"an array of shape {tuple(value.shape)}"
+    if isinstance(value, list | tuple) and any(hasattr(part, "shape") for part in value):
+        return f"({', '.join(shown(part, most) for part in value)})"
     try:
         text = repr(value)
     except Exception:  # whatever somebody's class does: the error is about something else

@@ -64,6 +64,10 @@ class NotAccurate(UserWarning):
     """A tolerance was asked for and not reached."""
 
 
+class UnusualScale(UserWarning):
+    """Inputs or targets are far from the scale where theories and learning rates are at home."""
+
+
 class Diverged(Stopped, ValueError):
     """The loss exploded: nearly always a learning rate that is too large."""
 
@@ -81,6 +85,7 @@ for _public in (
     Stopped,
     NotSaved,
     NotAccurate,
+    UnusualScale,
     Diverged,
     Interrupted,
 ):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from importlib.resources import files as package_files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tomli_w
 
 from .. import plots
 from ..asking.solving import solve
@@ -24,6 +26,21 @@ THEORY = InfiniteWidth()
 def template() -> str:
     """The commented TOML file of the default problem (P = 10, L = 3, tanh, gamma_0 = 1)."""
     return package_files("widefield.cli").joinpath("template.toml").read_text(encoding="utf-8")
+
+
+def template_of_data(problem: Path, data: Path, target: str | list[str], test_samples: int) -> str:
+    """The same about a file of data: standardised, and at a learning rate that is found when it is solved."""
+    place = os.path.relpath(data.expanduser().absolute(), problem.expanduser().absolute().parent)
+    chosen: dict[str, Any] = {"kind": "file", "path": Path(place).as_posix(), "target": target, "standardise": True}
+    chosen |= {"test_samples": test_samples} if test_samples else {}
+    notes = "# inputs = [...]              # all other columns if it is not given\n"
+    notes += "# classes = true              # numbers are names of classes; words always are\n"
+    head, _, rest = template().partition("[data]\n")
+    _, mark, tail = rest.partition("\n[loss]\n")
+    text = f"{head}[data]\n{tomli_w.dumps(chosen)}{notes}{mark}{tail}"
+    rate = text.index("learning_rate = "), text.index("\n", text.index("learning_rate = "))
+    auto = 'learning_rate = "auto"        # half of the largest that trains; or a number'
+    return text[: rate[0]] + auto + text[rate[1] :]
 
 
 def default_problem() -> Problem:

@@ -16,6 +16,10 @@ from .terminal import errors, fail
 Count = TypeVar("Count", int, int | None)
 
 ProblemFile = Annotated[Path, typer.Argument(help="A problem in TOML; `widefield new` writes one to begin with.")]
+Target = Annotated[
+    str | None, typer.Option(help="Column to predict, of your own data; several by commas. y if not given.")
+]
+TestSamples = Annotated[int, typer.Option(help="So many of the last rows of your own data are test samples.")]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="Save to this file (NetCDF).")]
 Plot = Annotated[Path | None, typer.Option(help="Draw a figure into this file (png, pdf, svg).")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")]

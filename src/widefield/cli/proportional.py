@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 import typer
 
 from .linear_options import LinearOptions, numbers, whole
 from .options import taking
-from .terminal import console, fail, notes, save_figure, say
+from .terminal import check_answer, check_figure, check_new, console, fail, notes, save_figure, say
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from ..base.rate_curves import RateCurves
     from ..proportional import Dynamics, LinearNetwork, LinearTask, RateSweep
 
 Result = TypeVar("Result", "Dynamics", "RateSweep")
 
 _NEARLY_INFINITE = 16
 """A sweep whose smallest width N/D is larger has nothing to compare; somebody who asks for it means neurons."""
+
+_OF_PROBLEMS = ("steps", "seeds", "output", "plot", "overwrite", "quiet")
+"""Options of `lr-transfer` that a problem of any network has a use for."""
 
 _SIMULATED_RATES = 9
 """About as many learning rates are tried with real networks."""
@@ -63,16 +69,62 @@ def proportional(
     say(found.verdict)
 
 
-@taking(LinearOptions, seeds=8)
+@taking(LinearOptions, seeds=8, steps=None)
 def lr_transfer(
     options: LinearOptions,
-    over: Annotated[str, typer.Option(help="What changes: width or depth.")],
     values: Annotated[
-        str, typer.Option(help="Widths N/D (N with --power-law) or depths L, by commas; the last may be inf.")
+        str,
+        typer.Option(help="Widths N/D (N with --power-law or a problem) or depths L, by commas; the last may be inf."),
     ],
+    problem: Annotated[
+        Path | None, typer.Argument(help="A problem in TOML, of any network; a deep linear one if not given.")
+    ] = None,
+    over: Annotated[str, typer.Option(help="What changes: width or depth.")] = "width",
     learning_rates: Annotated[str | None, typer.Option(help="lowest,highest,count; found out if not given.")] = None,
 ) -> None:
-    """Whether the best learning rate of one width or depth is that of another. Exit code 1: no rate works."""
+    """Whether the best learning rate of one width or depth is that of another. Exit code 1: no rate works.
+
+    Of a problem, final training losses of real networks of these widths N and of infinite width; the problem says
+    which network, data and parameterisation. Without one, test losses of deep linear networks.
+    """
+    grid = None if learning_rates is None else _rates(learning_rates)
+    if problem is not None:
+        return _of_problem(problem, options, values, over, grid)
+    if options.steps is None:
+        fail("--steps is needed: the number of steps of gradient descent", 2)
+    return _of_linear_network(options, over, values, grid)
+
+
+def _of_problem(path: Path, options: LinearOptions, values: str, over: str, grid: NDArray[np.float64] | None) -> None:
+    """Losses of one problem over learning rates, at several widths."""
+    from ..asking.best_rates import best_rate
+    from .compare import general_problem
+
+    if over != "width":
+        fail(f"--over {over}: of a problem the width changes; its depth is `hidden_layers` of the section [network]", 2)
+    described, widths = general_problem(path), numbers("--values", values)
+    unused = [name for name, value in vars(options).items() if name not in _OF_PROBLEMS and value != _default(name)]
+    if unused:
+        fail(f"--{unused[0].replace('_', '-')} belongs to deep linear networks; {path} describes all of the problem", 2)
+    check_answer(options.output)
+    check_new(options.output, overwrite=options.overwrite)
+    check_figure(options.plot, overwrite=options.overwrite)
+    given: Any = {"steps": options.steps, "repetitions": options.seeds, "progress": not options.quiet}
+    found = best_rate(described, widths, learning_rates=grid, **given)
+    console.print(found.table())
+    options.save(found, None)
+    if options.plot is not None:
+        save_figure(found.plot(), options.plot)
+    _judge(found)
+
+
+def _default(name: str) -> Any:
+    """Of an option of deep linear networks."""
+    return next(field.default for field in fields(LinearOptions) if field.name == name)
+
+
+def _of_linear_network(options: LinearOptions, over: str, values: str, grid: NDArray[np.float64] | None) -> None:
+    """Losses of deep linear networks in the proportional limit."""
     from .. import proportional as theory
     from ..proportional import plots
     from . import proportional_tables as tables
@@ -80,7 +132,7 @@ def lr_transfer(
     varied, steps = _varied(options, over, values), options.steps
     depth, width = (varied[0], options.width) if over == "depth" else (options.depth, 1.0)
     network, task = options.network(depth, width), options.task()
-    grid, trainable = None if learning_rates is None else _rates(learning_rates), _finite(network, over, varied)
+    trainable = _finite(network, over, varied)
     options.check(trainable, task)
     if options.simulate is not None and not trainable:
         fail(f"--simulate needs a finite {over} in --values", 2)
@@ -101,6 +153,11 @@ def lr_transfer(
         save_figure(plots.sweep_summary(sweep, trained), options.plot)
     if stopped is not None:
         fail(stopped, 130)
+    _judge(sweep)
+
+
+def _judge(sweep: RateCurves) -> None:
+    """Whether the best rate transfers, unless none works."""
     if all(math.isnan(largest) for largest in sweep.largest):
         low, high = sweep.learning_rates[[0, -1]]
         fail(f"training diverges at all rates from {low:g} to {high:g}: try smaller ones", 1)

@@ -9,8 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..base import files, tables
-from .options import Overwrite, Plot, ProblemFile, Quiet, Seeds
-from .terminal import check_answer, check_figure, check_new, console, errors, fail, last, print_result, save_figure
+from .options import Overwrite, Plot, ProblemFile, Quiet, Seeds, Target, TestSamples
+from .terminal import (
+    check_answer,
+    check_figure,
+    check_new,
+    console,
+    errors,
+    fail,
+    last,
+    notes,
+    print_result,
+    save_figure,
+)
 
 if TYPE_CHECKING:
     from ..problem.question import Question
@@ -22,6 +33,8 @@ OutputFile = Annotated[Path, typer.Option("--output", "-o", help="Where the answ
 def solve(
     problem: ProblemFile,
     output: OutputFile,
+    target: Target = None,
+    test_samples: TestSamples = 0,
     width: Annotated[str | None, typer.Option(help="Neurons in a hidden layer, or inf, which is the default.")] = None,
     theory: Annotated[str | None, typer.Option(help="Another theory, by its kind: lazy, perturbative, ...")] = None,
     seeds: Seeds[int | None] = None,
@@ -42,9 +55,9 @@ def solve(
 ) -> None:
     """Solve a problem at a width, finite (one network, or --seeds) or inf, or by another theory.
 
-    Ctrl-C saves; --resume goes on.
+    The problem is a TOML file, or your own data: a CSV file and the column to predict, --target. Ctrl-C saves;
+    --resume goes on.
     """
-    from ..asking.loading import read_problem
     from ..asking.solving import solve as run
     from ..asking.solving import what_helps
     from ..base.errors import NotSaved
@@ -52,7 +65,7 @@ def solve(
 
     check_answer(output)
     checkpoint = output.with_name(f"{output.name}.checkpoint")
-    described = read_problem(problem)
+    described = problem_or_data(problem, target, test_samples)
     if isinstance(described, Problem):
         options = {"width": _neurons(width), "seeds": seeds, "seed": seed, "dtype": dtype, "particles": particles}
         chosen = _theory(theory, options | {"replicas": replicas, "tolerance": tolerance, "method": method})
@@ -61,15 +74,16 @@ def solve(
     _check_output(output, checkpoint, resume=resume, overwrite=overwrite)
     show = not quiet
     try:
-        answer = run(
-            described,
-            chosen,
-            throw=False,
-            progress=show,
-            checkpoint=checkpoint,
-            output=output,
-            checkpoint_seconds=checkpoint_seconds,
-        )
+        with notes():
+            answer = run(
+                described,
+                chosen,
+                throw=False,
+                progress=show,
+                checkpoint=checkpoint,
+                output=output,
+                checkpoint_seconds=checkpoint_seconds,
+            )
     except NotSaved as problem:
         print_result(problem.result)  # at least the numbers that matter most
         fail(str(problem), 2)
@@ -84,6 +98,23 @@ def solve(
     console.print(f"saved {output}", highlight=False, soft_wrap=True)
     if answer.status == "diverged":
         fail(f"{answer.message}; {what_helps(answer)}", 1)
+
+
+def problem_or_data(path: Path, target: str | None, test_samples: int) -> Question:
+    """The problem that a TOML file describes, or one to begin with for the data of another file."""
+    from ..asking.loading import TABLES, problem_of_data, read_problem
+
+    if path.suffix.lower() in TABLES:
+        return problem_of_data(path, _targets(target), test_samples)
+    if target is not None or test_samples:
+        fail(f"--target and --test-samples belong to files of data; in {path} the section [data] says it", 2)
+    return read_problem(path)
+
+
+def _targets(target: str | None) -> str | list[str]:
+    """One column, or several by commas."""
+    names = [name.strip() for name in (target or "y").split(",")]
+    return names[0] if len(names) == 1 else names
 
 
 def _theory(kind: str | None, options: dict[str, Any]) -> Theory:
@@ -162,13 +193,22 @@ def show(
 
 def new(
     problem: Annotated[Path, typer.Argument(help="The file to write.")],
+    data: Annotated[Path | None, typer.Option(help="Your own data: a CSV or NPZ file, beside which it stays.")] = None,
+    target: Target = None,
+    test_samples: TestSamples = 0,
     overwrite: Overwrite = False,
 ) -> None:
-    """Write a commented problem to begin with."""
-    from .demo import template
+    """Write a commented problem to begin with, the default one or one about your own data."""
+    from .demo import template, template_of_data
 
     check_new(problem, overwrite=overwrite)
-    files.write_text(problem, template())
+    if data is None and (target is not None or test_samples):
+        fail("--target and --test-samples belong to --data, a CSV or NPZ file", 2)
+    text = template()
+    if data is not None:
+        problem_or_data(data, target, test_samples)  # whatever is wrong with the file is said now
+        text = template_of_data(problem, data, _targets(target), test_samples)
+    files.write_text(problem, text)
     console.print(f"wrote {problem}; now: widefield solve {problem} --width 1024 --seeds 8 -o run.nc", soft_wrap=True)
 
 

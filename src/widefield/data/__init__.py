@@ -3,7 +3,8 @@
     data = widefield.data.sphere(samples=10, dimension=25, seed=0)
     data.load().kernel()
 
-Own arrays go into `Data`, own Gram matrices into `gram`, own CSV and NPZ files into `file`.
+Own arrays go into `Data`, own Gram matrices into `gram`, own CSV and NPZ files into `file`; `standardised` brings any
+of them to the scale where theories and learning rates are at home.
 All sources turn into tables (TOML) and back.
 """
 
@@ -16,6 +17,7 @@ from .files import File
 from .labels import LABELS
 from .power_laws import PowerLaw
 from .samples import Samples
+from .scaling import Standardised, standardised
 from .source import DataSource
 from .synthetic import Gaussian, Sphere, Whitened
 from .teachers import Teacher
@@ -42,6 +44,7 @@ __all__ = [
     "PowerLaw",
     "Samples",
     "Sphere",
+    "Standardised",
     "Teacher",
     "Whitened",
     "cifar10",
@@ -51,6 +54,7 @@ __all__ = [
     "gram",
     "power_law",
     "sphere",
+    "standardised",
     "teacher",
     "whitened",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,6 +15,8 @@ from ..base.arrays import Floats
 from ..base.describe import ByValue, put
 from ..base.errors import InvalidInput
 from ..gaussian.roots import symmetric_root
+from .classes import class_names, encoded
+from .frames import columns_of, labels, numbers
 from .samples import Samples, column
 from .source import DataSource
 
@@ -21,20 +24,24 @@ _ROUNDING = 1e-12
 """Rounding error allowed in a Gram matrix, relative to its largest entry (asymmetry) or eigenvalue (sign)."""
 
 
-@dataclass(frozen=True, eq=False, init=False)
+@dataclass(frozen=True, eq=False, init=False, repr=False)
 class Data(ByValue, DataSource, kind="arrays"):
-    """The user's own arrays (lists, numpy or jax arrays), copied.
+    """The user's own arrays (lists, numpy or jax arrays, pandas frames and series), copied.
 
     Inputs are used as they are: nothing is centred or scaled. The theories see them through
-    K^x = x x^T / D, so inputs with |x|^2 of the order of D are the natural scale.
+    K^x = x x^T / D, so inputs with |x|^2 of the order of D are the natural scale: see `standardised`.
+
+    Targets that are words are classes: two become y = -1 and +1, in alphabetical order; more become one output each,
+    y_c = 1 for the class of the sample and 0 for the others. Numbers that are names of classes: `y.astype(str)`.
 
     Args:
         x: training inputs, shape (P, D).
         y: training targets, shape (P, C), or (P,) for one output.
         x_test: test inputs, shape (Q, D).
         y_test: test targets, shape (Q, C) or (Q,).
-        columns: names of the D inputs, if they have any.
-        classes: names of the classes that targets stand for: two with one output, else one for each output.
+        columns: names of the D inputs, if they have any; those of the frame if x is one.
+        classes: names of the classes that targets stand for: two with one output, else one for each output; of targets
+            that are words, those words in another order than that of the alphabet.
 
     >>> Data(x=[[1.0, 2.0], [3.0, 4.0]], y=[1.0, -1.0]).load().kernel()
     array([[ 2.5,  5.5],
@@ -59,8 +66,14 @@ class Data(ByValue, DataSource, kind="arrays"):
         classes: Sequence[str] | None = None,
     ) -> None:
         """Check and copy the arrays."""
-        checked = Samples(x, y, x_test, y_test)
-        put(self, columns=_words("columns", columns, checked.dimension))
+        named = columns_of(x)
+        if named is not None and columns_of(x_test) not in (None, named):
+            raise InvalidInput(
+                f"x and x_test have other columns: {check.shown(named)}, {check.shown(columns_of(x_test))}"
+            )
+        y, y_test, classes = _targets(y, y_test, classes)
+        checked = Samples(numbers("x", x), y, None if x_test is None else numbers("x_test", x_test), y_test)
+        put(self, columns=_words("columns", named if columns is None else columns, checked.dimension))
         put(self, classes=_words("classes", classes, max(2, checked.outputs)))
         put(self, x=checked.x, y=checked.y, x_test=None, y_test=None)
         if checked.test_samples:
@@ -69,6 +82,11 @@ class Data(ByValue, DataSource, kind="arrays"):
     def load(self) -> Samples:
         """Return the arrays."""
         return Samples(self.x, self.y, self.x_test, self.y_test)
+
+    def __repr__(self) -> str:
+        """Shapes, never the arrays."""
+        shapes = {name: getattr(self, name) for name in ("x", "y", "x_test", "y_test")}
+        return f"Data({', '.join(f'{name}: {a.shape}' for name, a in shapes.items() if a is not None)})"
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -112,12 +130,40 @@ class Gram(ByValue, DataSource, kind="gram"):
         return Samples(x[:train], self.y, None if self.y_test is None else x[train:], self.y_test)
 
 
+def own(given: Any) -> DataSource:
+    """A data source as it is, or arrays (X, y) or (X, y, X_test, y_test) as one."""
+    if isinstance(given, DataSource):
+        return given
+    if isinstance(given, list | tuple) and len(given) in (2, 4):
+        return Data(*given)
+    held = f"{len(given)} parts, {check.shown(given)}" if isinstance(given, list | tuple) else check.shown(given)
+    raise InvalidInput(
+        f"data = {held} must be arrays (X, y) or (X, y, X_test, y_test), or a data source such as "
+        "widefield.data.file('mine.csv', target='y')"
+    )
+
+
+def _targets(y: Any, y_test: Any, classes: Sequence[str] | None) -> tuple[Any, Any, Sequence[str] | None]:
+    """Targets as numbers, and the names of their classes if they are words."""
+    words = labels("y", y)
+    if words is None:
+        return numbers("y", y), None if y_test is None else numbers("y_test", y_test), classes
+    names = class_names(words.tolist()) if classes is None else _words("classes", classes, len(set(words.tolist())))
+    assert names is not None
+    tested = None if y_test is None else np.asarray(y_test).reshape(-1).astype(str)
+    return (
+        encoded(words, names, "targets y"),
+        None if tested is None else encoded(tested, names, "targets y_test"),
+        names,
+    )
+
+
 def _words(name: str, value: Sequence[str] | None, count: int) -> tuple[str, ...] | None:
     if value is None:
         return None
     words = (value,) if isinstance(value, str) else tuple(value)
     if len(words) != count or not all(isinstance(word, str) for word in words):
-        raise InvalidInput(f"{name} = {value!r} must be {count} names")
+        raise InvalidInput(f"{name} = {check.shown(value)} must be {count} names")
     return words
 
 

@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..base import check
 from ..base.arrays import Floats
 from ..base.describe import put
 from ..base.errors import FileProblem, InvalidInput
 from .arrays import Data
+from .classes import class_names, encoded
 from .samples import Samples
+from .scaling import Standardised
 from .source import DataSource
 from .tables import Part, read_csv, read_npz
 
@@ -36,7 +37,7 @@ class File(DataSource, kind="file"):
         test_path: another file of the same kind with test samples.
         test_samples: so many of the last rows are test samples.
         classes: True if numbers are names of classes, False if targets must be numbers; None looks at them.
-        standardise: subtract from every input its mean over the training samples, and divide by its deviation there.
+        standardise: bring inputs and targets to the scale of theories, see `Standardised`.
     """
 
     path: str | os.PathLike[str] = field(kw_only=False)
@@ -69,16 +70,23 @@ class File(DataSource, kind="file"):
         """Read the file."""
         return self.frozen().load()
 
-    def frozen(self) -> Data:
-        """The arrays that the file holds now, with the names of inputs and classes."""
+    def frozen(self) -> DataSource:
+        """The arrays that the file holds now, with the names of inputs and classes; with their scale, if asked for."""
         train, test = self._parts()
-        names = _class_names(train.y) if train.classified else None
-        if names is not None and len(names) < 2:
-            raise FileProblem(f"{self.path}: all targets are of one class, {names[0]!r}")
-        y, y_test = (_encoded(part, names, self.path) for part in (train, test))
-        x, x_test = self._standardised(train, test) if self.standardise else (train.x, test.x)
-        tested = (x_test, y_test) if len(test.x) else (None, None)
-        return Data(x, y, *tested, columns=train.columns, classes=names)
+        names = class_names(train.y.tolist()) if train.classified else None
+        y, y_test = (self._numbers(part, names) for part in (train, test))
+        tested = (test.x, y_test) if len(test.x) else (None, None)
+        arrays = Data(train.x, y, *tested, columns=train.columns, classes=names)
+        return Standardised(arrays) if self.standardise else arrays
+
+    def _numbers(self, part: Part, names: tuple[str, ...] | None) -> Floats:
+        """Targets as numbers."""
+        if names is None:
+            return np.asarray(part.y, dtype=np.float64)
+        try:
+            return encoded(part.y, names, "targets")
+        except InvalidInput as error:
+            raise FileProblem(f"{self.path}: {error}") from None
 
     def _parts(self) -> tuple[Part, Part]:
         """Training and test samples."""
@@ -116,14 +124,6 @@ class File(DataSource, kind="file"):
     def _inputs(self) -> tuple[str, ...] | None:
         return (self.inputs,) if isinstance(self.inputs, str) else self.inputs
 
-    def _standardised(self, train: Part, test: Part) -> tuple[Floats, Floats]:
-        mean, deviation = train.x.mean(axis=0), train.x.std(axis=0)
-        constant = np.flatnonzero(deviation <= 1e-12 * np.abs(mean))
-        if len(constant):
-            which = train.columns[constant[0]] if train.columns else int(constant[0])
-            raise FileProblem(f"{self.path}: the input {which!r} is constant and cannot be standardised; leave it out")
-        return (train.x - mean) / deviation, (test.x - mean) / deviation
-
 
 def _path(name: str, value: Any) -> str:
     if not isinstance(value, str | os.PathLike) or not str(value).lower().endswith((".csv", ".tsv", ".txt", ".npz")):
@@ -138,24 +138,3 @@ def _names(name: str, value: Any) -> str | tuple[str, ...]:
     if not names or not all(isinstance(item, str) for item in names):
         raise InvalidInput(f"{name} = {value!r} must be a name, or a list of names")
     return names
-
-
-def _class_names(labels: NDArray[Any]) -> tuple[str, ...]:
-    """In order of their numbers if all are numbers, else of the alphabet."""
-    found = sorted(set(labels.tolist()))
-    try:
-        return tuple(sorted(found, key=float))
-    except ValueError:
-        return tuple(found)
-
-
-def _encoded(part: Part, names: tuple[str, ...] | None, path: str | os.PathLike[str]) -> Floats:
-    """Targets as numbers: -1 and +1 of two classes, an output each of several."""
-    if names is None:
-        return np.asarray(part.y, dtype=np.float64)
-    unknown = sorted(set(part.y.tolist()) - set(names))
-    if unknown:
-        raise FileProblem(f"test samples of {path} are of the class {unknown[0]!r}, which no training sample has")
-    places = np.array([names.index(label) for label in part.y.tolist()], dtype=np.int64)
-    signs = np.array([[-1.0], [1.0]])
-    return np.asarray((signs if len(names) == 2 else np.eye(len(names)))[places], dtype=np.float64)

@@ -13,6 +13,9 @@ from ..base.arrays import Floats
 from ..base.describe import ByValue, put
 from ..base.errors import InvalidInput
 
+UNUSUAL = 30.0
+"""Sizes of inputs and targets that are off by more than this factor are worth a warning."""
+
 
 @dataclass(frozen=True, eq=False, init=False)
 class Samples(ByValue):
@@ -70,6 +73,16 @@ class Samples(ByValue):
     def outputs(self) -> int:
         """Number C of targets per point."""
         return int(self.y.shape[1])
+
+    @property
+    def sizes(self) -> tuple[float, float]:
+        """|x|^2 / D and |y| of the training points, mean and root mean square: theories expect about 1 of both."""
+        return float(np.mean(self.x**2)), math.sqrt(float(np.mean(np.sum(self.y**2, axis=1))))
+
+    @property
+    def unusual(self) -> bool:
+        """Whether `sizes` are far from what theories expect."""
+        return not all(1 / UNUSUAL <= size <= UNUSUAL for size in self.sizes)
 
     @property
     def everything(self) -> Floats:

@@ -62,6 +62,9 @@ class Loss(Described, family="loss", metaclass=_ByPosition):
     formula: ClassVar[str] = ""
     """Of one sample, with outputs f_c and targets y_c."""
 
+    degree: ClassVar[float | None] = None
+    """d if the loss of s f and s y is s^d times that of f and y, thresholds included; None if there is no such d."""
+
     reduction: str = field(default="sum", kw_only=True)
 
     def __post_init__(self) -> None:
@@ -104,6 +107,7 @@ class SquaredError(Loss, kind="squared-error"):
     """loss = 1/2 sum_c (y_c - f_c)^2, so Delta = y - f."""
 
     formula: ClassVar[str] = "1/2 sum_c (y_c - f_c)^2"
+    degree: ClassVar[float | None] = 2.0
 
     def value(self, outputs: Float[Array, "p c"], targets: Float[Array, "p c"]) -> Float[Array, " p"]:
         """Loss of every sample."""
@@ -170,6 +174,7 @@ class Huber(Loss, kind="huber"):
     formula: ClassVar[str] = (
         "sum_c (e_c^2/2 where |e_c| <= threshold, threshold (|e_c| - threshold/2) beyond), e = y - f"
     )
+    degree: ClassVar[float | None] = 2.0
 
     threshold: float = 1.0
 

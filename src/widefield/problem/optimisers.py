@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +20,9 @@ from ..base.numbers import present, traced
 from ..matrices.substrate import State
 from .schedules import Schedule, rates_of
 
+AUTO = "auto"
+"""In the place of a learning rate: find one that works."""
+
 Values = dict[str, Any]
 """Something for all that learns, by name: the values themselves, or directions in which they move."""
 
@@ -33,6 +36,11 @@ class Optimiser(Described, family="optimiser"):
     steps: int
     from_one_gradient: ClassVar[bool] = False
     """Whether `step` asks for the gradient once, at its start."""
+
+    @property
+    def automatic(self) -> bool:
+        """Whether the learning rate is still to be found, by whoever solves the problem."""
+        return False
 
     @property
     def copies(self) -> int:
@@ -86,7 +94,9 @@ class SGD(Optimiser, kind="sgd"):
     weight_decay = lambda_0/beta.
 
     Args:
-        learning_rate: a number, a `Schedule`, or one number for every step.
+        learning_rate: a number, a `Schedule`, one number for every step, or "auto": half of the largest rate at which
+            the problem trains, and of what its tangent kernel at the start allows. `solve` finds it (`stable_rate` says
+            how) and writes it into the answer: `answer.problem.optimiser.learning_rate`.
         steps: number of steps.
         batch_size: samples in a step; None is the full batch.
         one_pass: take the samples in order and never twice (online SGD).
@@ -98,7 +108,7 @@ class SGD(Optimiser, kind="sgd"):
 
     from_one_gradient: ClassVar[bool] = True
 
-    learning_rate: float | Schedule | tuple[float, ...]
+    learning_rate: float | Literal["auto"] | Schedule | tuple[float, ...]
     steps: int
     batch_size: int | None = None
     one_pass: bool = False
@@ -112,6 +122,8 @@ class SGD(Optimiser, kind="sgd"):
         put(self, steps=check.integer("steps", self.steps, least=1))
         if isinstance(self.learning_rate, list | tuple):
             put(self, learning_rate=tuple(rates_of(self.learning_rate, self.steps).tolist()))
+        elif isinstance(self.learning_rate, str):
+            check.choice("learning_rate", self.learning_rate, (AUTO,))
         elif not isinstance(self.learning_rate, Schedule):
             put(self, learning_rate=check.number("learning_rate", self.learning_rate, above=0.0))
         if self.batch_size is not None:
@@ -133,8 +145,18 @@ class SGD(Optimiser, kind="sgd"):
             return Schedule.from_table(value)
         return parse_plain(value)
 
+    @property
+    def automatic(self) -> bool:
+        """Whether the learning rate is "auto"."""
+        return self.learning_rate == AUTO
+
     def rates(self) -> NDArray[np.float64]:
         """Learning rate of every step."""
+        if self.automatic:
+            raise InvalidInput(
+                "learning_rate = 'auto' is no number yet: `solve` puts one in its place, and "
+                "`stable_rate(problem).suggested` is one that suits"
+            )
         return rates_of(self.learning_rate, self.steps)
 
     def batches(self, samples: int) -> NDArray[np.int64] | None:

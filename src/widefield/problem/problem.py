@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, NamedTuple
 
@@ -17,6 +17,7 @@ from ..base.describe import Described, put
 from ..base.errors import InvalidInput
 from ..base.numbers import double_precision
 from ..data import DataSource, Samples
+from ..data.arrays import own
 from . import gradient_flow as gradient_flow  # a kind of optimiser in files: without it TOML would not know it
 from .losses import Loss, SquaredError
 from .network import MLP
@@ -121,11 +122,19 @@ class Record(Described, family="record"):
         return np.unique(np.concatenate([[0], chosen, [steps]]))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Problem(Question):
     """Network, data, loss, learning rule and optimiser; and what to record.
 
     Frozen and checked: a `Problem` that exists can be solved. `to_toml` and `from_toml` are exact inverses.
+
+    Args:
+        network: what is trained, for example `MLP(hidden_layers=2, activation="relu", richness=1.0)`.
+        data: your own arrays or frames, (X, y) or (X, y, X_test, y_test), or a source of `widefield.data`.
+        loss: `SquaredError()` if none is given.
+        rule: `GradientDescent()` if none is given.
+        optimiser: `SGD(learning_rate=0.1, steps=100)` if none is given; `SGD(learning_rate="auto", ...)` finds a rate.
+        record: what to keep of a run.
     """
 
     sections: ClassVar[Mapping[str, type[Described]]] = {
@@ -140,13 +149,24 @@ class Problem(Question):
 
     network: MLP
     data: DataSource
-    loss: Loss = field(default_factory=SquaredError)
-    rule: LearningRule = field(default_factory=GradientDescent)
-    optimiser: Optimiser = field(default_factory=lambda: SGD(learning_rate=0.1, steps=100))
-    record: Record = field(default_factory=Record)
+    loss: Loss
+    rule: LearningRule
+    optimiser: Optimiser
+    record: Record
 
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        network: MLP,
+        data: DataSource | tuple[Any, ...],
+        loss: Loss | None = None,
+        rule: LearningRule | None = None,
+        optimiser: Optimiser | None = None,
+        record: Record | None = None,
+    ) -> None:
         """Check the parts, and that they fit together."""
+        put(self, network=network, data=own(data), loss=SquaredError() if loss is None else loss)
+        put(self, rule=GradientDescent() if rule is None else rule, record=Record() if record is None else record)
+        put(self, optimiser=SGD(learning_rate=0.1, steps=100) if optimiser is None else optimiser)
         self.check_sections()
         put(self, data=self.data.frozen())
         samples = self.samples
@@ -156,7 +176,8 @@ class Problem(Question):
             )
         self.loss.check_targets(samples.y)
         self.loss.check_targets(samples.y_test)
-        self.optimiser.rates()
+        if not self.optimiser.automatic:
+            self.optimiser.rates()
         self.optimiser.batches(samples.samples)
         self.record.at(self.optimiser.steps)
         if self.record.samples is not None and self.record.samples > samples.samples:

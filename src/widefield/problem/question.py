@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import tomli_w
 
-from ..base import files
+from ..base import check, files
 from ..base.describe import Described
 from ..base.errors import InvalidInput, UnknownName
 
@@ -39,7 +39,7 @@ class Question:
             part = getattr(self, name)
             if not isinstance(part, family):
                 raise InvalidInput(
-                    f"{name} = {part!r} must be a {family.__name__}, for example one of {_members(family)}"
+                    f"{name} = {check.shown(part)} must be a {family.__name__}, for example one of {_members(family)}"
                 )
 
     def to_table(self) -> dict[str, Any]:
@@ -93,7 +93,8 @@ def _beside(folder: Path, table: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(data, dict):
         return table
     paths = {key: data[key] for key in ("path", "test_path") if isinstance(data.get(key), str)}
-    return {**table, "data": {**data, **{key: str(folder / Path(path).expanduser()) for key, path in paths.items()}}}
+    moved = {**data, **{key: str(folder / Path(path).expanduser()) for key, path in paths.items()}}
+    return {**table, "data": _beside(folder, moved)}  # what is standardised is a table inside
 
 
 def _members(family: type[Described]) -> str:

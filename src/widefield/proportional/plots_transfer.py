@@ -9,9 +9,9 @@ import numpy as np
 
 from ..base.arrays import Floats
 from ..base.errors import InvalidInput
+from ..base.rate_curves import RateCurves
 from ..base.tables import number
 from .drawing import FLOOR, key, legend, pair, positive
-from .rate_sweep import RateSweep
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,7 +24,7 @@ _TITLE = 100
 
 
 def transfer(
-    sweep: RateSweep, simulated: RateSweep | None = None, axes: tuple[Axes, Axes] | None = None
+    sweep: RateCurves, simulated: RateCurves | None = None, axes: tuple[Axes, Axes] | None = None
 ) -> tuple[Axes, Axes]:
     """Loss over learning rates, and the best and largest working rates over widths or depths; the title is the verdict.
 
@@ -49,11 +49,11 @@ def transfer(
         _rate_points(left, sweep, simulated, colours)
         keys.append(key(marker="o", markersize=4, color="0.2", label="networks, ± 2 errors"))
     left.figure.suptitle(_lines(sweep.verdict.replace("inf", "∞")), fontsize=9)
-    legend(right, [*handles, *keys], title=_symbol(sweep))
+    legend(right, [*handles, *keys], title=sweep.symbol)
     return left, right
 
 
-def sweep_summary(sweep: RateSweep, simulated: RateSweep | None = None) -> Figure:
+def sweep_summary(sweep: RateCurves, simulated: RateCurves | None = None) -> Figure:
     """`transfer` in a figure of its own."""
     figure, axes = pair()
     transfer(sweep, simulated, axes)
@@ -65,13 +65,6 @@ def _lines(verdict: str) -> str:
     return verdict if len(verdict) <= _TITLE else ",\n".join(verdict.rsplit(", ", 1))
 
 
-def _symbol(sweep: RateSweep) -> str:
-    """What is varied, and in which units."""
-    if sweep.over == "depth":
-        return "hidden layers $L$"
-    return r"width $\nu = N/D$" if sweep.task.spectrum is None else "width $N$"
-
-
 def _sequence(count: int) -> list[Any]:
     """Colours from light to dark, so that order can be seen."""
     import matplotlib as mpl
@@ -79,7 +72,7 @@ def _sequence(count: int) -> list[Any]:
     return list(mpl.colormaps["viridis_r"](np.linspace(0.08, 1.0, count)))
 
 
-def _rate_curves(axes: Axes, sweep: RateSweep, colours: Sequence[Any]) -> list[Any]:
+def _rate_curves(axes: Axes, sweep: RateCurves, colours: Sequence[Any]) -> list[Any]:
     losses, start = sweep.data["loss"].values, sweep.data["initial_loss"].values
     lowest = FLOOR * float(start.max())
     if np.isfinite(losses).any():
@@ -90,13 +83,13 @@ def _rate_curves(axes: Axes, sweep: RateSweep, colours: Sequence[Any]) -> list[A
         handles += axes.plot(sweep.learning_rates, positive(row), color=colour, label=number(value))
         if np.isfinite(row).any():
             axes.plot(best, max(float(np.nanmin(row)), 0.4 * lowest), "*", color=colour, **star)
-    axes.set(xscale="log", yscale="log", xlabel=r"learning rate $\eta$", ylabel="test loss after training")
+    axes.set(xscale="log", yscale="log", xlabel=r"learning rate $\eta$", ylabel=sweep.quantity)
     axes.set_ylim(0.4 * lowest, 3 * float(start.max()))
     _plain_ticks(axes.xaxis)
     return handles
 
 
-def _rate_points(axes: Axes, sweep: RateSweep, simulated: RateSweep, colours: Sequence[Any]) -> None:
+def _rate_points(axes: Axes, sweep: RateCurves, simulated: RateCurves, colours: Sequence[Any]) -> None:
     for value, row, error in zip(
         simulated.values, simulated.data["loss"].values, simulated.data["loss_error"].values, strict=True
     ):
@@ -117,7 +110,7 @@ def _rate_points(axes: Axes, sweep: RateSweep, simulated: RateSweep, colours: Se
         )
 
 
-def _optima(axes: Axes, sweep: RateSweep, colours: Sequence[Any]) -> None:
+def _optima(axes: Axes, sweep: RateCurves, colours: Sequence[Any]) -> None:
     """Best and largest working rates; infinity has a place of its own at the end."""
     places = _places(sweep.values)
     finite, optimal = np.isfinite(sweep.values), sweep.optimal
@@ -128,7 +121,7 @@ def _optima(axes: Axes, sweep: RateSweep, colours: Sequence[Any]) -> None:
     for place, best, largest, colour in zip(places, optimal, sweep.largest, colours, strict=True):
         axes.plot(place, best, "*", color=colour, markersize=9, mec="k", mew=0.4)
         axes.plot(place, largest, "v", color=colour, markersize=5, mec="0.4", mew=0.4)
-    axes.set(xscale="log", yscale="log", xlabel=_symbol(sweep), ylabel=r"learning rate $\eta$")
+    axes.set(xscale="log", yscale="log", xlabel=sweep.symbol, ylabel=r"learning rate $\eta$")
     axes.minorticks_off()
     axes.set_xticks(places, [number(value) for value in sweep.values])
     _plain_ticks(axes.yaxis)

@@ -15,10 +15,11 @@ from numpy.typing import ArrayLike, NDArray
 from ..base import check
 from ..base.arrays import Floats
 from ..base.errors import Interrupted, InvalidInput
+from ..base.rate_curves import last_success
 from ..base.renamed import renamed
 from ..base.session import Report, progress_bar
 from .dynamics import solve_many
-from .rate_sweep import AXES, RateSweep, last_success, with_axes_by_name
+from .rate_sweep import AXES, RateSweep, with_axes_by_name
 from .setting import LinearNetwork, LinearTask
 from .simulation import simulate
 from .sweep import EXPLODED

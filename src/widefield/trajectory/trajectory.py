@@ -15,7 +15,7 @@ from ..base.renamed import former, renamed
 from ..base.result import Result
 from ..problem.problem import Problem
 from ..problem.theory import Theory
-from . import metrics, two_time
+from . import metrics, two_time, units
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -81,6 +81,19 @@ class Trajectory(
             f"of dimension {samples.dimension}; {problem.rule.kind}; {problem.optimiser.steps} steps"
         )
 
+    @property
+    def verdict(self) -> str:
+        """The learning rate and where it comes from, if it was found by the package."""
+        numbers = self.statistics
+        if "learning_rate_fraction" not in numbers:
+            return ""
+        trains = f"{numbers['stable_rate']:.3g} ± {numbers['stable_rate_error']:.2g}"
+        return (
+            f"learning_rate = 'auto' became {numbers['learning_rate']:g}: {numbers['learning_rate_fraction']:g} times "
+            f"the smaller of {trains}, up to which it trains, and "
+            f"{numbers['kernel_rate']:.3g}, which the tangent kernel at the start allows"
+        )
+
     def interval(self, name: str, level: float = 0.95) -> tuple[xr.DataArray, xr.DataArray]:
         """Bounds that hold the mean over infinitely many networks or replicas with probability `level`.
 
@@ -122,6 +135,14 @@ class Trajectory(
         sizes = ", ".join(f"{count} {name}s" for name, count in self.data.sizes.items() if name in ("time", "seed"))
         parts = (self.heading, f"{sizes}; {self.data.nbytes / 2**20:.2g} MiB", self.ending or self.status)
         return "<Trajectory " + "\n  ".join(parts) + ">"
+
+    def in_data_units(self) -> xr.Dataset:
+        """Outputs, targets and losses in the units that the data had before they were standardised.
+
+        f -> mean + s f and loss -> s^2 loss (thresholds of losses in the new units too), errors and deviations
+        likewise; data that were not standardised have their units already. Kernels are not among them.
+        """
+        return units.in_data_units(self.data, self.problem)
 
     def target_alignment(self, name: str = "ntk") -> xr.DataArray:
         """A(K, y y^T) = y^T K y / (|K| |y|^2) of a kernel with the targets."""
