@@ -21,7 +21,7 @@ TYPICAL = 1000
 """The dimension of networks that people have in mind when they ask for the limit."""
 
 _FAR = 0.02
-"""A share of the loss by which typical networks must be off for a warning. Small networks tell too little, if at all."""
+"""A share of the loss by which typical networks are off for a warning. Small networks tell too little, if at all."""
 
 
 def exploded(step: int) -> str:
