@@ -129,7 +129,9 @@ def simulation(steps: list[int]) -> None:
     """Networks that reach an error of 1% in the test loss, L = 3, nu = 1, alpha = 2, T = 40."""
     network, rate, count, goal = LinearNetwork(3, 1.0), 0.05, 40, 0.01
     exact = solve(network, TASK, rate, count, progress=False).test_loss
-    theory = min(seconds(lambda: solve(network, TASK, rate, count, progress=False)) for _ in range(5))
+    theory = min(
+        seconds(lambda: solve(network, TASK, rate, count, finite_size=False, progress=False)) for _ in range(5)
+    )
     made = table("networks for 1%", "D", "bias", "scatter", "networks", "CPU s", "over theory")
     rows = []
     for D, drawn in ((32, 4096), (64, 1024), (128, 32), (256, 16), (512, 4), (1024, 2)):
@@ -175,7 +177,7 @@ def long(steps: list[int]) -> None:
     made = table(f"T = {T}: all steps over extrapolation", "problem", "tolerance", "true error", "claimed", "ratio")
     for name, (network, task, duration) in problems.items():
         exact = solve(network, task, duration / T, T, progress=False)
-        whole = seconds(partial(solve, network, task, duration / T, T, progress=False))
+        whole = seconds(partial(solve, network, task, duration / T, T, finite_size=False, progress=False))
         for tolerance in (1e-4, 1e-6, 1e-8):
             began = time.process_time()
             found = solve_long(network, task, duration / T, T, tolerance=tolerance, progress=False)

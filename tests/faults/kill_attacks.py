@@ -36,14 +36,19 @@ RUNS = {
     "width 16": ({"steps": 60000, "every": 6000}, ["--width", "16", "--seeds", "2"]),
     "width inf": ({"steps": 1500, "every": 150}, ["--particles", "64", "--replicas", "2"]),
 }
+ENDLESS = {
+    "width 16": ({"steps": 10**8, "every": 10**7}, RUNS["width 16"][1]),
+    "width inf": ({"steps": 10**7, "every": 10**6}, RUNS["width inf"][1]),
+}
+"""The same, so long that nobody sees their end."""
 INTERVAL = 0.2
 ENDINGS = ("SIGKILL", "SIGTERM", "SIGHUP", "SIGINT", "twice SIGINT")
 CODES = {"SIGTERM": {143}, "SIGHUP": {129}, "SIGINT": {130}, "twice SIGINT": {130}, "SIGKILL": {-9}}
 
 
-def start(folder, run, *more):
+def start(folder, run, *more, runs=RUNS):
     """A process that solves the problem in this folder."""
-    sizes, options = RUNS[run]
+    sizes, options = runs[run]
     (folder / "p.toml").write_text(PROBLEM.format(**sizes))
     keep = ["--checkpoint-seconds", str(INTERVAL), "--quiet"]
     command = [sys.executable, "-m", "widefield.cli", "solve", "p.toml", "-o", "run.nc", *options, *keep, *more]

@@ -79,18 +79,24 @@ def attack_arrays(seed=0):
 
 
 THEORIES = {
-    "networks": wf.FiniteWidth(3),
-    "one neuron": wf.FiniteWidth(1),
-    "single": wf.FiniteWidth(3, dtype="float32"),
-    "infinite width": wf.InfiniteWidth(particles=64, replicas=2, rank_tolerance=0.1),
-    "few particles": wf.InfiniteWidth(particles=2, replicas=1),
-    "lazy": wf.Lazy(),
-    "perturbative": wf.Perturbative(particles=64, replicas=2),
-    "closed": wf.ClosedLinear(),
-    "two-layer": wf.TwoLayer(particles=64),
-    "fluctuations": wf.Fluctuations(10),
-    "independence": wf.GradientIndependence(particles=64, replicas=2),
+    "networks": lambda: wf.FiniteWidth(3),
+    "one neuron": lambda: wf.FiniteWidth(1),
+    "single": lambda: wf.FiniteWidth(3, dtype="float32"),
+    "infinite width": lambda: wf.InfiniteWidth(particles=64, replicas=2, rank_tolerance=0.1),
+    "few particles": lambda: wf.InfiniteWidth(particles=2, replicas=1),
+    "one particle": lambda: wf.InfiniteWidth(particles=1),
+    "lazy": lambda: wf.Lazy(),
+    "perturbative": lambda: wf.Perturbative(particles=64, replicas=2),
+    "closed": lambda: wf.ClosedLinear(),
+    "two-layer": lambda: wf.TwoLayer(particles=64),
+    "two-layer, one particle": lambda: wf.TwoLayer(particles=1),
+    "fluctuations": lambda: wf.Fluctuations(10),
+    "independence": lambda: wf.GradientIndependence(particles=64, replicas=2),
+    "alternating": lambda: wf.AlternatingMonteCarlo(particles=64),
+    "alternating, one particle": lambda: wf.AlternatingMonteCarlo(particles=1),
 }
+"""How to make every theory, also with a single neuron or particle; that may already be refused."""
+
 BASE = wf.Problem(wf.MLP(1, "tanh"), wf.data.sphere(samples=2, dimension=3), optimiser=wf.SGD(0.1, 2))
 
 
@@ -122,6 +128,8 @@ def extremes():
     for threshold in (1e-300, 1e300):
         yield f"Huber {threshold:g}", _with("loss", wf.Huber, threshold)
     yield "depth 6", _with("network", wf.MLP, 6, "relu")
+    for name in ("tanh", "relu", "linear"):
+        yield f"depth 50, {name}", _with("network", wf.MLP, 50, name)
 
 
 def attack_extremes(theories=tuple(THEORIES), step=1):
@@ -130,7 +138,7 @@ def attack_extremes(theories=tuple(THEORIES), step=1):
     cases = list(itertools.product(theories, extremes()))
     for theory, (name, make) in cases[::step]:
         with tally.attack(f"{theory}: {name}"):
-            _solved(make(), THEORIES[theory])
+            _solved(make(), THEORIES[theory]())
     return tally
 
 

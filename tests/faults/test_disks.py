@@ -74,11 +74,15 @@ def test_a_full_disk_at_every_write(tmp_path, monkeypatch, whole):
 
 
 def test_a_disk_that_is_full_everywhere(tmp_path, monkeypatch, whole):
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
     full_at(monkeypatch)
     with pytest.raises(wf.NotSaved, match="the answer is in `result` of this error") as caught:
         solved(tmp_path)
     assert_same_data(caught.value.result.data.drop_attrs(), whole.data.drop_attrs())
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == [temporary]
+    assert list(temporary.iterdir()) == []
 
 
 @pytest.mark.parametrize("what", ["folder vanishes", "output becomes a folder"])

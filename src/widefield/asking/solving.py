@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import re
+import shutil
 import tempfile
 from contextlib import nullcontext, suppress
 from pathlib import Path
@@ -42,7 +42,7 @@ _UNKNOWN = ("_error", "_bound")
 
 def what_helps(result: Result) -> str:
     """What to do about a loss that exploded: before the first step no learning rate can be at fault."""
-    if result.data.sizes.get("time", 0) == 0 or re.search(r"\bstep 0\b", result.message):
+    if result.data.attrs.get("failed_step", result.data.attrs.get("diverged")) == 0:
         return "that is before the first step, so make inputs, targets or the variances of weights smaller"
     problem = getattr(result, "problem", None)
     if not isinstance(problem, Problem):
@@ -194,7 +194,8 @@ def _finite(result: Result) -> Result:
         if bad.any():
             step = int(result.data["step"][int(np.argmax(bad))])
             message = f"{name} is not finite at step {step}: it is too large, or too small, for these numbers"
-            return dataclasses.replace(result, data=result.data.assign_attrs(status="diverged", message=message))
+            ending = {"status": "diverged", "message": message, "failed_step": step}
+            return dataclasses.replace(result, data=result.data.assign_attrs(ending))
     return result
 
 
@@ -211,11 +212,23 @@ def _save(result: Result, path: Path) -> None:
         result.save(path)
     except FileProblem as problem:
         reason = f"{problem}; the answer is in `result` of this error"
-        with suppress(FileProblem, OSError):
-            elsewhere = Path(tempfile.mkdtemp(prefix="widefield-")) / "answer.nc"
-            result.save(elsewhere)
+        elsewhere = _saved_elsewhere(result)
+        if elsewhere is not None:
             reason = f"{problem}; the answer was saved to {elsewhere} instead"
         raise NotSaved(reason, result) from None
+
+
+def _saved_elsewhere(result: Result) -> Path | None:
+    """In a new folder for temporary files; None, and no folder, if that cannot be."""
+    with suppress(OSError):
+        folder = Path(tempfile.mkdtemp(prefix="widefield-"))
+        try:
+            result.save(folder / "answer.nc")
+        except FileProblem:
+            shutil.rmtree(folder, ignore_errors=True)
+        else:
+            return folder / "answer.nc"
+    return None
 
 
 def _with_costs(result: Result, spent: Compilation) -> Result:

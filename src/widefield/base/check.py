@@ -18,7 +18,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from .errors import InvalidInput, UnknownName
 
-_CGROUPS = Path("/sys/fs/cgroup")
+_CGROUPS, _OWN_GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+
+_MAPPED, _HELD = int(1.7 * 2**30), 2**29
+"""What jax takes as soon as it computes, in addresses (most of which it never uses) and in data; measured."""
 
 
 def number(
@@ -150,13 +153,13 @@ def available() -> int:
 
 
 def _of_limits() -> Iterator[int]:
-    """What `ulimit -v` and `ulimit -d` leave."""
+    """What `ulimit -v` and `ulimit -d` leave, once jax has begun."""
     try:
         import resource
     except ImportError:  # not on this system
         return
     held = psutil.Process().memory_info()
-    for name, used in (("RLIMIT_AS", held.vms), ("RLIMIT_DATA", getattr(held, "data", 0))):
+    for name, used in (("RLIMIT_AS", max(held.vms, _MAPPED)), ("RLIMIT_DATA", max(getattr(held, "data", 0), _HELD))):
         limit = resource.getrlimit(getattr(resource, name))[0]
         if limit != resource.RLIM_INFINITY:
             yield limit - used
@@ -165,7 +168,7 @@ def _of_limits() -> Iterator[int]:
 def _of_groups() -> Iterator[int]:
     """What the control groups of this process leave, version 2 or 1; their caches can be given back."""
     with suppress(OSError, ValueError):
-        lines = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
+        lines = [line.split(":", 2) for line in _OWN_GROUPS.read_text().splitlines()]
         for number, controllers, inside in lines:
             if number == "0":
                 yield from _left(_CGROUPS, inside, ("memory.max", "memory.current", "inactive_file"))

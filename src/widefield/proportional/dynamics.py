@@ -17,6 +17,7 @@ from ..base.errors import Diverged, NotAccurate
 from ..base.renamed import renamed
 from ..base.session import Report, progress_bar
 from ..problem.schedules import Schedule, elapsed, rates_of
+from . import finite_size as small_networks
 from .equations import Equations, equations
 from .extrapolation import heun_limit
 from .result import NAMES, Dynamics, dataset, with_bounds
@@ -39,6 +40,7 @@ def solve(
     *,
     keep: bool = False,
     layer_steps: int = 8,
+    finite_size: bool = True,
     throw: bool = True,
     progress: bool | Report | None = None,
 ) -> Dynamics:
@@ -56,6 +58,8 @@ def solve(
         steps: number of steps; losses are those at steps 0 .. steps.
         keep: whether all two-time functions are kept.
         layer_steps: at infinite depth: the coarsest of three grids in layer time, from which the limit is taken.
+        finite_size: whether a few small networks are trained, in about the same time, to see how far networks of finite
+            size are from the limit: `Dynamics.finite_size`. `NotAccurate` warns if D = 1000 is not enough.
         throw: raise `Diverged` if the loss explodes; False returns what there is.
         progress: True or False for a progress bar, None for one on terminals only, or a function
             `report(steps done, steps in all, loss)`.
@@ -71,6 +75,10 @@ def solve(
     data = dataset(time, np.arange(len(time)), named, task, -1 if step == len(time) else step)
     if check.flag("keep", keep):
         data = data.assign(_two_time(found.curves, len(time)))
+    if check.flag("finite_size", finite_size) and step == len(time):
+        crossover = small_networks.crossover(network, task, rates, values["test_loss"])
+        small_networks.warn(crossover, stacklevel=3)
+        data = data if crossover is None else data.assign_attrs(finite_size=crossover)
     answer = Dynamics(data, network, task)
     _warn_of_rounding(found.curves)
     if throw and answer.diverged is not None:
@@ -162,7 +170,7 @@ def _warn_of_rounding(curves: Curves) -> None:
             f"training is unstable against small perturbations: rounding errors have grown to {rounding:.1e} in the "
             "test loss, and networks of finite width would diverge; use a smaller rate",
             NotAccurate,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 

@@ -137,7 +137,7 @@ def _coarse(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", NotAccurate)
-            data = solve(network, task, time / steps, steps, progress=report).data
+            data = solve(network, task, time / steps, steps, finite_size=False, progress=report).data
     except (Diverged, NotAccurate):
         return None
     losses = np.stack([data[name].values[::every] for name in NAMES])

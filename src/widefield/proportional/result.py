@@ -69,6 +69,15 @@ class Dynamics(
         return None if step < 0 else step
 
     @property
+    def finite_size(self) -> float | None:
+        """D_0: networks of dimension D are about D_0 / (D_0 + D) of the loss away from the limit; None: not known.
+
+        Estimated from a few small networks at the worst of all steps; what may be chance is left out.
+        """
+        found = self.data.attrs.get("finite_size")
+        return None if found is None else float(found)
+
+    @property
     def status(self) -> str:
         """ "complete", "diverged", "interrupted" or "not accurate"."""
         return super().status if self.diverged is None else "diverged"
@@ -90,8 +99,10 @@ class Dynamics(
 
     @property
     def verdict(self) -> str:
-        """Which part of the test loss is largest at the end, and what would help."""
-        return f"training diverges: {self.message}" if self.diverged is not None else words.verdict(self.data)
+        """Which part of the test loss is largest at the end, what would help, and whether networks would agree."""
+        if self.diverged is not None:
+            return f"training diverges: {self.message}"
+        return "; ".join(filter(None, (words.verdict(self.data), words.doubt(self.finite_size))))
 
     @property
     def splits(self) -> bool:

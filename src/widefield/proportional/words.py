@@ -17,6 +17,13 @@ _LOWER = 0.99
 """A test loss that was lower than at the end by this factor is worth going back to."""
 
 
+TYPICAL = 1000
+"""The dimension of networks that people have in mind when they ask for the limit."""
+
+_FAR = 0.02
+"""A share of the loss by which typical networks are off for a warning. Small networks tell too little, if at all."""
+
+
 def exploded(step: int) -> str:
     """How a run ended whose loss grew beyond all bounds."""
     return f"the loss has exploded at step {step}"
@@ -70,3 +77,22 @@ def of_task(task: LinearTask) -> str:
     else:
         said.append(f"{task.spectrum.multiplicities.sum():g} modes")
     return ", ".join([*said, *([f"noise {task.noise:g}"] if task.noise else [])])
+
+
+def distance(crossover: float, dimension: float) -> float:
+    """The share of the loss by which networks are off.
+
+    >>> distance(300.0, 1000), distance(0.0, 1000)
+    (0.23076923076923078, 0.0)
+    """
+    return crossover / (crossover + dimension)
+
+
+def doubt(crossover: float | None) -> str:
+    """What to say of an answer; empty if typical networks are close to it."""
+    if crossover is None or distance(crossover, TYPICAL) <= _FAR:
+        return ""
+    return (
+        f"networks with D = {TYPICAL} are expected to be about {distance(crossover, TYPICAL):.0%} off the limit, those "
+        f"with D = {TYPICAL // 10} {distance(crossover, TYPICAL / 10):.0%}: a smaller learning rate brings them closer"
+    )

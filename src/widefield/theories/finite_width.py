@@ -37,6 +37,9 @@ DTYPES = ("float64", "float32")
 _CACHE = 24 * 2**20
 """Bytes of weights that are worth training side by side: beyond the cache a step waits for memory."""
 
+_DRAWN = 4 * 8
+"""Bytes for every weight when networks are drawn, in either precision: twice to five times the weights; measured."""
+
 
 @renamed(first_seed="seed", precision="dtype")
 @dataclass(frozen=True)
@@ -140,7 +143,7 @@ class FiniteWidth(Theory, kind="finite-width"):
         entries = sum(a * b for a, b in zip(widths, (*widths[1:], problem.samples.outputs), strict=True))
         weights = copies * itemsize * entries
         size = min(self.seeds, self.parallel or max(1, _CACHE // weights))
-        check.memory("weights", 2 * size * weights, "reduce width or parallel")
+        check.memory("weights", _DRAWN * size * copies * entries, "reduce width or parallel")
         count = -(-self.seeds // size)  # groups of nearly equal size, so that few sizes have to be compiled
         bounds = [self.seed + self.seeds * k // count for k in range(count + 1)]
         return [range(low, high) for low, high in pairwise(bounds)]

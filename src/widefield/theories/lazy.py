@@ -82,6 +82,7 @@ class Lazy(Theory, kind="lazy"):
     def predict(self, problem: Problem, session: Session) -> Trajectory:
         """Train the linear model."""
         began, steps = time.perf_counter(), problem.record.at(problem.optimiser.steps)
+        _check_memory(problem, len(steps))
         with double_precision():
             model, recorder = LinearModel(problem, steps, session.report), Recorder(problem)
             if not problem.network.starts_at_random:
@@ -97,6 +98,17 @@ class Lazy(Theory, kind="lazy"):
                 factors = still.over_times(recorder)
         session.report(problem.optimiser.steps, problem.optimiser.steps, float(arrays["loss"][-1]))
         return from_arrays(problem, self, arrays, steps, {"seconds": time.perf_counter() - began}, factors)
+
+
+def _check_memory(problem: Problem, times: int) -> None:
+    """Refuse kernels that do not fit, before the first of them is computed. How many there are at once was measured."""
+    samples, network = problem.samples, problem.network
+    numbers = 14 * (samples.samples + samples.test_samples) ** 2
+    if problem.record.kernels or problem.record.between_times:
+        pairs = len(problem.kernel_rows) * problem.recorded_samples
+        numbers += network.hidden_layers * pairs * (11 + (4 + times) * samples.outputs**2)
+    remedy = "use fewer samples, or record fewer of them (record.samples) or no kernels (record.kernels)"
+    check.memory("kernels between all samples", 8 * numbers, remedy)
 
 
 def _over_networks(recorder: Recorder, model: LinearModel) -> Arrays:

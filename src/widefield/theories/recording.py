@@ -120,10 +120,11 @@ def from_arrays(
     """
     variables = {name: _labelled(name, value, problem, ("time",)) for name, value in arrays.items()}
     variables |= factors or {}
-    ending = {"status": "complete", "message": ""}
+    ending: dict[str, Any] = {"status": "complete", "message": ""}
     bad = np.flatnonzero(problem.exploded(arrays["loss"]))
     if len(bad):
-        ending = {"status": "diverged", "message": f"the loss exploded by step {steps[bad[0]]}"}
+        step = int(steps[bad[0]])
+        ending = {"status": "diverged", "message": f"the loss exploded by step {step}", "failed_step": step}
     found = _described(problem, theory, variables, steps, {}, {**ending, **statistics})
     return replace(found, data=found.data.isel(time=slice(bad[0]))) if len(bad) else found
 

@@ -220,7 +220,9 @@ class Runner:
         if not len(bad):
             return None
         seed = seeds[int(np.flatnonzero(failed == bad.min())[0])]
-        return self._stopped("diverged", f"the loss exploded at step {bad.min()} (seed {seed})")
+        stopped = self._stopped("diverged", f"the loss exploded at step {bad.min()} (seed {seed})")
+        stopped.statistics["failed_step"] = int(bad.min())
+        return stopped
 
     def _stopped(self, status: str, message: str) -> Outcome:
         """What there is: finished groups if there are any, otherwise the records of the present one so far."""
