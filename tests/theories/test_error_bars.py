@@ -87,7 +87,7 @@ def test_intervals_at_infinite_width_know_truncation():
     """They take widened error bars apart, and add what truncation may do."""
     answer = wf.solve(DEEP[0], wf.InfiniteWidth(256, 4, 0.1), progress=False)
     low, high = answer.interval("loss", 0.9544997361036416)
-    half = 2 * answer.standard_error("loss") + answer.data.attrs["truncation_error"] * abs(answer.mean("loss"))
+    half = 2 * answer.standard_error("loss") + answer.data.attrs["truncation_bound"] * abs(answer.mean("loss"))
     np.testing.assert_allclose((high - low) / 2, half, rtol=1e-6)
     alone = wf.solve(DEEP[0], wf.FiniteWidth(8), progress=False)
     with pytest.raises(wf.InvalidInput, match="a single network or replica says nothing"):

@@ -21,8 +21,8 @@ _PATIENCE = 30.0
 _LONGEST_NAME = 100
 
 _PROBE = """
-import sys, h5py
-with h5py.File(sys.argv[1], "r") as opened:
+import io, sys, h5py
+with open(sys.argv[1], "rb") as given, h5py.File(io.BytesIO(given.read()), "r") as opened:
     for name in opened:
         if isinstance(opened.get(name, getlink=True), h5py.HardLink):
             found = opened[name]

@@ -97,7 +97,7 @@ class Trajectory(
     def interval(self, name: str, level: float = 0.95) -> tuple[xr.DataArray, xr.DataArray]:
         """Bounds that hold the mean over infinitely many networks or replicas with probability `level`.
 
-        Student's t takes care of few seeds or replicas. What truncation may do at infinite width, `truncation_error`
+        Student's t takes care of few seeds or replicas. What truncation may do at infinite width, `truncation_bound`
         times the root mean square over samples, is added on both sides: no scatter shows it.
         """
         level = check.number("level", level, above=0.0, most=1.0 - 1e-9)
@@ -109,7 +109,8 @@ class Trajectory(
         if "replicas" in self.data.attrs:  # error bars are widened already
             half = half / statistics.widening(int(self.data.attrs["replicas"]))
         size = np.sqrt((value**2).mean([axis for axis in value.dims if axis != "time"]))
-        half = half + float(self.data.attrs.get("truncation_error", 0.0)) * size
+        stated = self.data.attrs
+        half = half + float(stated.get("truncation_bound", stated.get("truncation_error", 0.0))) * size
         return value - half, value + half
 
     def lacks(self) -> str:
