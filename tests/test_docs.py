@@ -29,7 +29,7 @@ RUN = {
     "docs/effective.md": (1, 1),
     "docs/extending.md": (6, 0),
     "docs/independent-solvers.md": (0, 1),
-    "docs/infinite-width.md": (3, 1),
+    "docs/infinite-width.md": (4, 1),
     "docs/proportional.md": (4, 6),
     "docs/rates.md": (2, 2),
     "docs/safety.md": (1, 2),

@@ -86,6 +86,7 @@ def test_deviations_fall_with_the_dimension():
 
 
 @pytest.mark.parametrize("network", [LinearNetwork(2, (0.5, 1.5)), LinearNetwork(2, 0.5, 0.8, "ntk", centred=True)])
+@pytest.mark.filterwarnings("ignore::widefield.UnusualScale")  # x has another normalisation there
 def test_training_program_of_the_package_agrees(network):
     """The same question as a `Problem`: one data set and one network each, gradient descent by the package."""
     task = LinearTask(samples=2, noise=0.3)

@@ -40,7 +40,12 @@ def numbers(name: str, value: Any) -> Any:
 
 def labels(name: str, value: Any) -> NDArray[Any] | None:
     """Names of classes (P,), if targets are words; None if they are numbers."""
-    table = np.asarray(value) if hasattr(value, "to_numpy") or isinstance(value, list | tuple | np.ndarray) else None
+    try:
+        table = (
+            np.asarray(value) if hasattr(value, "to_numpy") or isinstance(value, list | tuple | np.ndarray) else None
+        )
+    except ValueError:  # rows of different lengths, which are no numbers either: who reads numbers says so
+        return None
     if table is None or table.dtype.kind not in "UO" or not any(isinstance(one, str) for one in table.flat):
         return None
     if table.size != len(table):

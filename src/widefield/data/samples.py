@@ -77,7 +77,10 @@ class Samples(ByValue):
     @property
     def sizes(self) -> tuple[float, float]:
         """|x|^2 / D and |y| of the training points, mean and root mean square: theories expect about 1 of both."""
-        return float(np.mean(self.x**2)), math.sqrt(float(np.mean(np.sum(self.y**2, axis=1))))
+        x, y = (max(float(np.abs(part).max(initial=0.0)), np.finfo(np.float64).tiny) for part in (self.x, self.y))
+        inputs, targets = (float(np.mean((self.x / x) ** 2)), float(np.mean(np.sum((self.y / y) ** 2, axis=1))))
+        with np.errstate(over="ignore"):
+            return float(np.float64(x) ** 2 * inputs), y * math.sqrt(targets)
 
     @property
     def unusual(self) -> bool:
