@@ -23,7 +23,7 @@ def test_before_the_first_step_no_learning_rate_is_at_fault(theory):
         wf.solve(problem, theory, progress=False)
     assert caught.value.result.data.attrs["failed_step"] == 0
     late = dataclasses.replace(number_attacks.BASE, optimiser=wf.SGD(1e3, 30))
-    with pytest.raises(wf.Diverged, match="allows a learning_rate of|a smaller learning_rate") as caught:
+    with pytest.raises(wf.Diverged, match=r"allows a learning_rate of|a smaller learning_rate") as caught:
         wf.solve(late, theory, progress=False)
     assert caught.value.result.data.attrs["failed_step"] > 0
 
