@@ -11,6 +11,9 @@ from widefield.base.errors import WidefieldError
 PATIENCE = 60
 """Seconds after which something hangs."""
 
+COMPILING = 180
+"""The same where jax compiles very many layers, which is announced."""
+
 GOOD = ("answered", "refused")
 BAD = ("traceback", "wrong", "hang", "lost")
 
@@ -49,10 +52,10 @@ class Tally:
         assert self.tried
 
     @contextlib.contextmanager
-    def attack(self, what):
+    def attack(self, what, patience=PATIENCE):
         """Run something; errors are caught here and counted."""
         try:
-            with limited(PATIENCE), warnings.catch_warnings():
+            with limited(patience), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 yield
         except WidefieldError as error:

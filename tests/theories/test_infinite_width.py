@@ -1,6 +1,7 @@
 """Infinite width against closed forms, tabulated oracles and real networks."""
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -516,6 +517,12 @@ def test_long_work_says_beforehand_what_it_will_cost(monkeypatch, capsys):
     assert "2 replicas of 64 particles: about 0 s and 0.0 GiB" in capsys.readouterr().err
     wf.solve(single_point(neurons=0), wf.InfiniteWidth(64, 2), progress=False)
     assert "replicas" not in capsys.readouterr().err
+
+
+def test_many_layers_say_beforehand_how_long_they_are_compiled(monkeypatch, capsys):
+    monkeypatch.setattr("widefield.theories.infinite_width._WORTH_TELLING", 0.0)
+    wf.solve(single_point(neurons=0), wf.InfiniteWidth(64, 2), progress=True)
+    assert re.search(r"jax first compiles \d layers: about \d s", capsys.readouterr().err)
 
 
 def test_densities_of_fields():

@@ -53,6 +53,9 @@ _ROUNDED_OFF = 0.065
 """The most that it does, over rank_tolerance, at small ones: there it falls more slowly than as a square. Softplus
 networks under direct feedback alignment, at 0.01: 4e-4 (features) to 8e-4 (pseudo-gradients)."""
 
+_MADE, _WORTH_TELLING = 1.5, 30.0
+"""Seconds to trace and compile a hidden layer (12 s for 6 of them, 71 s for 50), and from which on that is told."""
+
 _ROOMY = 1.6
 """Particles for each independent vector that a population sees; with fewer, answers may be biased."""
 
@@ -149,6 +152,11 @@ class InfiniteWidth(Theory, kind="infinite-width"):
 
     def predict(self, problem: Problem, session: Session) -> Trajectory:
         """Solve the equations."""
+        layers = problem.network.hidden_layers
+        if _MADE * layers > _WORTH_TELLING:
+            session.note(
+                f"jax first compiles {layers} layers: about {_MADE * layers:.0f} s, unless it has done so before"
+            )
         if self._fixed:
             settings = self._settings(self.particles or _PARTICLES, self.rank_tolerance or _RANK_TOLERANCE)
             run = Replicas(settings, problem, session, self.identity(problem, session))
