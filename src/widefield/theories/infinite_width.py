@@ -274,7 +274,8 @@ class InfiniteWidth(Theory, kind="infinite-width"):
             aim = math.sqrt(max(wanted**2 - attributes["truncation_error"] ** 2, 0.0))
             if aim == 0:
                 break
-            needed = replicas * (attributes["statistical_error"] / (0.95 * aim)) ** 2
+            # The error is itself a guess from few replicas: never more than twice as many at once.
+            needed = replicas * min(2.0, (attributes["statistical_error"] / (0.95 * aim)) ** 2)
             done, replicas = replicas, min(_MOST_REPLICAS, settings.whole_groups(max(needed, replicas + 1)))
             self._announce(run, replicas, session, done=done)
             answer = self._answer(problem, run, replicas)
