@@ -32,6 +32,9 @@ from .substrate import inner
 _SEEN = 1e-6
 """Parts of a vector below this fraction count as seen already."""
 
+_LEAST_FREE, _LIGHT, _HEAVY = 0.02, 0.05, 20.0
+"""Bounds of what is left free of a particle, and of its weight: in crowded populations the formula for it is rough."""
+
 
 class Pool(eqx.Module):
     """The Gaussian vectors of a population.
@@ -40,9 +43,14 @@ class Pool(eqx.Module):
     normalised; the constant vector counts as seen, so that its mean is zero. All this holds in the limit of many
     particles; imposing it makes first and second moments exact for any number of them. `stream` holds the raw
     normal numbers, of which `drawn` rows have been used.
+
+    `leverage` is sum_k seen_ki^2 / S: how much of particle i the vectors seen take up. In their orthogonal complement a
+    normal vector has the variance 1 - leverage_i there, and particles with large fields, of large leverage, would get
+    less noise than others. Weights of the raw numbers make up for that.
     """
 
     seen: Span
+    leverage: Float[Array, " s"]
     stream: Float[Array, "capacity s"]
     drawn: Int[Array, ""]
 
@@ -52,27 +60,40 @@ class Pool(eqx.Module):
         one, zero = jnp.ones((), jnp.int32), jnp.zeros((), jnp.int32)
         nothing = Span.empty(len(stream), stream.shape[1], stream.dtype)
         seen = nothing.appended(jnp.ones_like(stream[:1]), one)
-        return cls(seen, stream, zero)
+        return cls(seen, jnp.ones_like(stream[0]) / stream.shape[1], stream, zero)
 
     def draw(self, rows: int, count: Int[Array, ""]) -> tuple[Self, Float[Array, "{rows} s"]]:
         """The next `count` Gaussian vectors, and zero rows after those."""
         start = (self.drawn, jnp.zeros_like(self.drawn))
         raw = jax.lax.dynamic_slice(self.stream, start, (rows, self.stream.shape[1]))
+        raw = raw * jnp.sqrt(self._weights)[None, :]
         fresh = orthonormalised(raw - self.seen.coordinates(raw) @ self.seen.rows)
         fresh = jnp.where((jnp.arange(rows, dtype=count.dtype) < count)[:, None], fresh, 0.0)
-        pool = dataclasses.replace(self, seen=self.seen.appended(fresh, count), drawn=self.drawn + count)
-        return pool, fresh
+        return dataclasses.replace(self._appended(fresh, count), drawn=self.drawn + count), fresh
 
-    def having_seen(self, directions: Float[Array, "p s"], agree: Agree) -> Pool:
+    @property
+    def _weights(self) -> Float[Array, " s"]:
+        """w with sum_j P_ij^2 w_j the same for all i, P the projector on the complement: equal variances.
+
+        With l the leverage, P_ii^2 = (1 - l_i)^2, and the other P_ij^2 of a row sum up to l_i (1 - l_i): those are
+        spread over many particles, whose mean weight is 1.
+        """
+        free = jnp.maximum(1.0 - self.leverage, _LEAST_FREE)
+        return jnp.clip((jnp.mean(free) - (1.0 - free) * free) / free**2, _LIGHT, _HEAVY)
+
+    def _appended(self, rows: Float[Array, "p s"], count: Int[Array, ""]) -> Self:
+        leverage = self.leverage + jnp.sum(rows**2, axis=0) / rows.shape[1]
+        return dataclasses.replace(self, seen=self.seen.appended(rows, count), leverage=leverage)
+
+    def having_seen(self, directions: Float[Array, "p s"], agree: Agree) -> Self:
         """After vectors over the population were asked about."""
         coordinates = self.seen.coordinates(directions)
         tolerance = jnp.asarray(max(_SEEN, rounding(directions.dtype)), directions.dtype)
-        rows, count = new_directions(self.seen.rows, directions, coordinates, tolerance, agree)
-        return dataclasses.replace(self, seen=self.seen.appended(rows, count))
+        return self._appended(*new_directions(self.seen.rows, directions, coordinates, tolerance, agree))
 
     def with_room(self, stream: Float[Array, "more s"]) -> Pool:
         """With as much room as a longer stream of the same numbers has."""
-        return Pool(self.seen.with_room(len(stream)), stream, self.drawn)
+        return Pool(self.seen.with_room(len(stream)), self.leverage, stream, self.drawn)
 
 
 Pools = tuple[Pool, ...]

@@ -56,8 +56,8 @@ networks under direct feedback alignment, at 0.01: 4e-4 (features) to 8e-4 (pseu
 _MADE, _WORTH_TELLING = 1.5, 30.0
 """Seconds to trace and compile a hidden layer (12 s for 6 of them, 71 s for 50), and from which on that is told."""
 
-_ROOMY = 1.6
-"""Particles for each independent vector that a population sees; with fewer, answers may be biased."""
+_ROOMY = 1.15
+"""Particles for each independent vector that a population sees: without room, nothing new can be drawn."""
 
 _MARGIN = 1.03
 """More than that to begin with: to begin again costs more."""

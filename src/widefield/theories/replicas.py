@@ -40,11 +40,14 @@ if TYPE_CHECKING:
 LAZY_RICHNESS = 1e-6
 """Stands in for gamma_0 = 0: the kernels move by gamma_0^2, which is beyond the error of everything else."""
 
-_SIDE_BY_SIDE = 8192
+_SIDE_BY_SIDE = 4096
 """Particles, of all replicas together, that run side by side: more gain nothing and need memory."""
 
 _LONG = 30.0
 """Seconds from which on it is worth telling."""
+
+_FEW = 24
+"""Directions for which there is always room: they cost next to nothing."""
 
 _GROWTH = 1.6
 """To find directions takes this much more than to use them, over a run; measured."""
@@ -173,25 +176,26 @@ def _check_particles(particles: int, program: Program) -> None:
 def expected_directions(problem: Problem, rank_tolerance: float) -> tuple[float, float]:
     """How many directions a matrix and its transpose will be asked about, roughly.
 
-    Measured at 0.07: 40 and 67 for 10 samples on a sphere, 161 and 243 for 40; at 0.1 205 and 486 for 256 digits, whose
-    inputs have fewer dimensions that count; twice as many at 0.01. Langevin noise needs one for every sample and step.
+    Measured at 0.07: 40 and 67 for 10 samples on a sphere, 161 and 243 for 40; 150 and 285 for 64 digits, 230 and 544
+    for 256; twice as many at 0.01. Langevin noise needs one for every sample and step.
     """
     samples = problem.samples
     rows = samples.samples + samples.test_samples
     dimension = _effective_dimension(np.concatenate([samples.x, samples.x_test]))
-    finer = (0.1 / max(rank_tolerance, 1e-3)) ** 0.33
-    least = rows * problem.optimiser.shakes
-    forward = 2.0 * rows**0.66 * dimension**0.68 * finer
-    backward = 5.0 * (rows * samples.outputs) ** 0.71 * dimension**0.41 * finer
+    finer = (0.07 / max(rank_tolerance, 1e-3)) ** 0.33
+    least, backward_rows = max(rows * problem.optimiser.shakes, _FEW), rows * samples.outputs
+    forward = min(1.4 * rows**0.235 * dimension**1.3, 4.5 * rows) * finer
+    backward = min(4.1 * backward_rows**0.46 * dimension**0.81, 7.5 * backward_rows) * finer
     return max(forward, least), max(backward, least)
 
 
 def _effective_dimension(x: Float[NDArray[np.float64], "p d"]) -> float:
-    """(tr K)^2 / tr K^2 with K = x x^T, the number of directions among which inputs are spread."""
+    """(sum_i s_i)^2 / sum_i s_i^2 of the singular values, the number of directions among which inputs are spread."""
     x = x / max(float(np.abs(x).max(initial=0.0)), np.finfo(np.float64).tiny)
     gram = x @ x.T if x.shape[0] < x.shape[1] else x.T @ x
-    square = float(np.sum(gram**2))
-    return float(np.trace(gram)) ** 2 / square if square > 0 else 1.0
+    strengths = np.sqrt(np.maximum(np.linalg.eigvalsh(gram), 0.0))
+    square = float(np.sum(strengths**2))
+    return float(np.sum(strengths)) ** 2 / square if square > 0 else 1.0
 
 
 def first_room(program: Program, expected: tuple[float, float], particles: int) -> Room:
