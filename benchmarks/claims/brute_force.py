@@ -91,15 +91,14 @@ def claim(problem: wf.Problem, truth: Truth, sizes: Sizes) -> Claim:
     """Width infinity against the cheapest ensemble whose worst error is no larger than its own worst error."""
     errors = error_of_answers(problem, truth, sizes)
     worst = max(errors.values())
-    if not sizes.quick:
-        truth.check_good_enough(worst)
+    remark = "" if sizes.quick else truth.check_good_enough(worst)
     search = Search(problem, truth, sizes)
     choice = search.cheapest(dict.fromkeys(errors, worst))
     by_name = search.cheapest(worst_of_each_name(errors))
     pilots = sizes.pilot_networks * sum(search.seconds_per_network(width) for width in sizes.widths)
     worst_quantity = max(errors, key=lambda name: errors[name])
     notes = [
-        f"error {worst:.2%} ({worst_quantity}), of the truth itself {max(truth.own_error.values()):.2%}",
+        f"error {worst:.2%} ({worst_quantity}), of the truth itself {max(truth.own_error.values()):.2%}{remark}",
         f"cheapest in hindsight: {choice}; with pilots of all widths to find it {choice.seconds + pilots:.3g} s",
         f"to match outputs and each kind of kernel one by one: {by_name}",
     ]

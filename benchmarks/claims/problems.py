@@ -41,7 +41,7 @@ class Sizes:
     fixed: wf.InfiniteWidth = FIXED
     widths: tuple[int, ...] = (64, 128, 256, 512)
     pilot_networks: int = 32
-    answers_judged: int = 3
+    answers_judged: int = 8
     quick: bool = False
 
     def ours_with_seed(self, seed: int) -> wf.InfiniteWidth:

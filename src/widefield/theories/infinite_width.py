@@ -317,9 +317,9 @@ class InfiniteWidth(Theory, kind="infinite-width"):
 
 
 def _rounded(particles: float) -> int:
-    """2^k or 3 2^(k-1), at least so many."""
+    """2^k, from 1024 on also 5/4, 3/2 and 7/4 of it, at least so many."""
     size = 1 << math.ceil(math.log2(max(particles, 2.0)))
-    return 3 * size // 4 if 3 * size // 4 >= particles and size >= 1024 else size
+    return size if size <= 1024 else size // 8 * math.ceil(8 * particles / size)
 
 
 def _resumed(settings: Settings, session: Session) -> Settings:
