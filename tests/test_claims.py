@@ -150,7 +150,7 @@ def test_truths_are_extrapolated_and_know_their_error(small_problem):
     bias = (0.8 / 16 + 2.56 / 16**2 + remainder) / (1 - remainder)
     assert truth.bias_of(16)["outputs"] == pytest.approx(bias, rel=1e-6)
     assert truth.bias_of(64)["outputs"] == pytest.approx(truth.bias_of(32)["outputs"] / 2)
-    with pytest.raises(truths.TruthNotGoodEnough, match="more than 0.35"):
+    with pytest.raises(truths.TruthNotGoodEnough, match=r"more than 0\.35"):
         truth.check_good_enough(2.8 * remainder)
     assert "more than a fifth" in truth.check_good_enough(4.9 * remainder)
     assert not truth.check_good_enough(5.1 * remainder)
