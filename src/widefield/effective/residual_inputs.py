@@ -21,11 +21,12 @@ from ..base.renamed import former, renamed
 from ..base.session import counting_bar
 from ..base.statistics import mean_and_error
 from ..gaussian import slope_square
+from ..gaussian.four_table import enough_points
 from ..gaussian.jacobians import Slopes
 from ..gaussian.sample_pairs import Pairs
-from .chaos import enough_points, feature_covariances
 from .curvature import Curvature, derivatives
 from .residual import BlockLayer, all_kernels, block_layers, check_gamma
+from .sources import feature_covariances
 from .tilts import tilts
 from .wick import checked_covariance
 
@@ -59,18 +60,12 @@ class InputsFlow:
     @property
     def vertex(self) -> Float[Floats, "l p p p p"]:
         """V_(ab)(cd) with sample indices."""
-        return with_samples(self.pairs, self.vertices)
+        return self.pairs.tensor(self.vertices)
 
     @property
     def metric(self) -> Float[Floats, "l p p"]:
         """The order 1/n of E[z_i;a z_i;b]."""
         return self.pairs.matrix(self.shifts)
-
-
-def with_samples(pairs: Pairs, values: Float[Floats, "*l q q"]) -> Float[Floats, "*l p p p p"]:
-    """Matrices between pairs (ab) and (cd) as tensors abcd."""
-    rows = np.moveaxis(pairs.matrix(values), -3, -1)
-    return pairs.matrix(rows)
 
 
 @renamed(gamma="skip")
