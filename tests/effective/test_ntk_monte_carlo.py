@@ -111,12 +111,12 @@ def test_estimates_are_averages_over_the_last_weights():
 
 @pytest.mark.parametrize("name", ["nlo_ntk", "cross_shared", "cross_paired", "variance_shared", "variance_paired"])
 def test_wrong_theories_are_noticed(monkeypatch, name):
-    """A correlator that is off by a third, or a mean that is not there."""
+    """A correlator that is 1.6 times too large, or a mean with something in it that is not there."""
 
     def wrong(*arguments, **options):
         theory = ntk_flow(*arguments, **options)
-        factor = -4.0 if name == "nlo_ntk" else 1.6
-        return NTKFlow(theory.data.assign({name: factor * theory.data[name]}), theory.network)
+        value = theory.data[name] + 1.0 if name == "nlo_ntk" else 1.6 * theory.data[name]
+        return NTKFlow(theory.data.assign({name: value}), theory.network)
 
     monkeypatch.setattr(tangent_check, "ntk_flow", wrong)
     network, x = critical("tanh", 3, 1)

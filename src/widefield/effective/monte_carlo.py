@@ -69,8 +69,7 @@ def check(
     threshold, explicit = checks.number("threshold", threshold, above=0.0), checks.flag("explicit", explicit)
     if checks.flag("ntk", ntk):
         asked = _Asked(network, x, sizes, weight_rates, bias_rates, seeds, seed, points)
-        theory, correlators = ntk_correlators(asked, progress)
-        return Check.of(theory, correlators, seeds=seeds, threshold=threshold, explicit=True)
+        return Check.of(*ntk_correlators(asked, progress), seeds=seeds, threshold=threshold, explicit=True)
     theory = flow(network, x, sizes, points=points)
     measured = []
     with counting_bar("networks against theory", "networks", progress) as bar:
@@ -136,9 +135,7 @@ def _compared(name: str, theory: Flow, narrow: _Measured, wide: _Measured) -> Co
     if name == "four_point":
         return Correlator.of_limit(name, theory.covariances[-1], theory.covariance_error[-1], one, two, scale=2.0)
     parts = (theory.covariances, theory.covariance_error) if name == "vertex" else (theory.shifts, theory.shift_error)
-    scale, parts = (
-        (below[:, None, None], vertex) if name == "vertex" else (below[:, None], (theory.shifts, theory.shift_error))
-    )
+    scale = below.reshape(-1, *(1,) * (parts[0].ndim - 1))
     predicted, uncertain = (scale * part[1:] for part in parts)
     return Correlator.of_limit(name, predicted, uncertain, one, two)
 

@@ -28,6 +28,7 @@ from .curvature import Curvature, derivatives
 from .residual import BlockLayer, all_kernels, block_layers, check_gamma
 from .sources import feature_covariances
 from .tilts import tilts
+from .vertex_flow import metric_step
 from .wick import checked_covariance
 
 
@@ -160,20 +161,14 @@ def _step(s: Activation, inside: Sequence[_Point], layers: Sequence[BlockLayer],
     covariance = W**2 * (here.source + J.carried(V) + skew + skew.T)
     with_squares = W * (J @ (_wick(pairs, here.K) + V) + D @ X.T)
     with_ones = W * (D @ here.K + J @ X)
-    moved = W * (_moved(here, shift, V) + D.contracted(X))
+    moved = W * (metric_step(here.slopes, here.bends, V, shift) + D.contracted(X))
     for point, layer in zip(inside[1:], layers[1:], strict=True):
         W = layer.weight_variance
-        moved = W * _moved(point, moved, covariance)
+        moved = W * metric_step(point.slopes, point.bends, covariance, moved)
         covariance = W**2 * (layer.inverse_width * point.source + point.slopes.carried(covariance))
         with_squares, with_ones = W * (point.slopes @ with_squares), W * (point.slopes @ with_ones)
     stream = with_squares + np.swapaxes(with_squares, -1, -2)
     return _State(skip * with_ones + skip**3 * X, covariance + skip**2 * stream + skip**4 * V, moved + skip**2 * shift)
-
-
-def _moved(point: _Point, shift: Float[Floats, "#r q"], covariance: Float[Floats, "#r q q"]) -> Float[Floats, "#r q"]:
-    """J G + H V / 2: what the mean of <s s> gains from the mean and the covariance of the metric."""
-    carried = (point.slopes @ shift[..., None])[..., 0]
-    return np.asarray(carried + 0.5 * point.bends.contracted(covariance))
 
 
 def _wick(pairs: Pairs, K: Float[Floats, "p p"]) -> Float[Floats, "q q"]:

@@ -24,7 +24,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from ..activations import Activation
-from ..base.arrays import Floats
+from ..base.arrays import Floats, Integers
 from ..base.numbers import double_precision
 from .gradients import Gradients, correlations, gradients
 from .nested import evaluate
@@ -155,7 +155,7 @@ def contracted(left: Chaos, right: Chaos) -> Float[Floats, "q r"]:
     return np.ascontiguousarray(total[: sizes[0], : sizes[1]])
 
 
-def _tiles(chaos: Chaos, degrees: tuple[int, ...], count: int) -> tuple[Floats, Floats, list[Floats]]:
+def _tiles(chaos: Chaos, degrees: tuple[int, ...], count: int) -> tuple[Integers, Integers, list[Floats]]:
     """Samples of both ends of the pairs, and t of these degrees, padded and cut in tiles."""
     padding = (0, count * _TILE - len(chaos.pairs))
     a, b = (np.pad(end, padding).reshape(count, _TILE) for end in (chaos.pairs.rows, chaos.pairs.columns))

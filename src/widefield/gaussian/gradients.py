@@ -113,7 +113,7 @@ def _slopes_of_lines(activation: Activation, K: Floats, pairs: Pairs) -> Gradien
     """
     k11, k12, k22 = pairs.entries(K)
     c, (p, r) = pairs.of(correlations(K)), line_and_kink(activation)
-    first = p * r * math.sqrt(2 / math.pi) * np.stack([k22 > 0, k11 > 0])
+    first = p * r * math.sqrt(2 / math.pi) * np.stack([k22 > 0, k11 > 0]).astype(np.float64)
     square = (p**2 + r**2) ** 2 + 4 * p**2 * r**2 * (2 / math.pi) * np.arcsin(c)
     return Gradients((slope_kernel(activation, k11, k12, k22)[None], first), np.maximum(square, 0.0))
 
