@@ -83,7 +83,7 @@ def ntk_flow(
             state = state.step(passed, fours)
             found.append(state.summary())
             report(layer + 1, layers - 1)
-    tensors = {name: np.stack([each[name] for each in found]) for name in found[0]}
+    tensors = {name: np.stack([each.pop(name) for each in found]) for name in list(found[0])}  # one at a time: large
     last = network.bias_scales[-1] ** 2 + point.weight_variances[-1] * point.feature_kernel[-1]
     tensors |= {"kernels": np.concatenate([point.preactivation, last[None]]), "tangents": point.tangents}
     return NTKFlow.gathered(network, sizes, tensors, point, rates)

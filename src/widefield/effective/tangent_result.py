@@ -73,9 +73,9 @@ class NTKFlow(
         }
         for short, name in _NAMES.items():
             for end in ("", "_error"):
-                values = tensors[short + end]
-                scale = below.reshape(-1, *(1,) * (values.ndim - 1))
-                found[name + end] = (over_pairs if values.ndim == 3 else _ENDS, scale * values)
+                values = tensors.pop(short + end)
+                values *= below.reshape(-1, *(1,) * (values.ndim - 1))
+                found[name + end] = (over_pairs if values.ndim == 3 else _ENDS, values)
         return cls(base.data.assign(found).assign_coords(weight_rate=("layer", np.array(rates))), network)
 
     def ntk(self, layer: int) -> Float[Floats, "p p"]:
