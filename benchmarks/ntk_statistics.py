@@ -7,8 +7,8 @@ exactly and samples the rest. The plain way keeps tensors over samples for V, D,
 which it takes from Sobol points alone, and contracts them with einsum; it leaves out the order 1/n of the means, which
 `ntk_flow` has too. It gets the same derivatives.
 
-Errors are those of A in the second layer: the standard error of the mean of the replicas, root mean square of entries,
-relative to that of A. The plain way is timed at the points of `ntk_flow` and at 16 times as many; the points where its
+Errors are those of B in the second layer: the standard error of the mean of the replicas, root mean square of entries,
+relative to that of B. The plain way is timed at the points of `ntk_flow` and at 16 times as many; the points where its
 error would be that of `ntk_flow`, and the time for these, are extrapolated (time is linear in the points).
 
 Every row runs in a process of its own, so that peaks of memory belong to it; what is compiled once for all is compiled
@@ -76,16 +76,6 @@ def fours(K: Floats, layer: int, points: int, seed: int) -> list[Floats]:
     return [*total, *(f.T @ f / points for f in fields)]
 
 
-def own(averages: Any, point: Any, layer: int) -> tuple[Floats, Floats, Floats]:
-    """What a layer adds to V / C^2, D / C and A, with rates 1 for weights and 0 for biases."""
-    four, mixed, slopes, mean, slope = averages
-    C, theta = point.weight_variances[layer + 1], point.tangents[layer]
-    features, cross = four - np.multiply.outer(mean, mean), (mixed - np.multiply.outer(mean, slope)) * theta
-    bent = (slopes - np.multiply.outer(slope, slope)) * np.multiply.outer(theta, theta)
-    shared = features + C * (cross + cross.transpose(2, 3, 0, 1)) + C**2 * bent
-    return features, features + C * cross, np.asarray(shared)
-
-
 def plain_step(state: dict[str, Floats], point: Any, layer: int, points: int) -> dict[str, Floats]:
     """V, D, A, F, B of the layer above, over its fan-in, in tensors."""
     K, samples = point.preactivation[layer], point.preactivation.shape[1]
@@ -100,16 +90,17 @@ def plain_step(state: dict[str, Floats], point: Any, layer: int, points: int) ->
     four, mixed, slopes, mean, slope = (sum(part) / REPLICAS for part in zip(*every, strict=True))
     W = J + C * theta[:, :, None, None] * bent
     V, D, A, F, B = (state[name] for name in "VDAFB")
-    into_V, into_D, into_A = own((four, mixed, slopes, mean, slope), point, layer)
+    S00, S01 = four - np.multiply.outer(mean, mean), (mixed - np.multiply.outer(mean, slope)) * theta
+    S11 = (slopes - np.multiply.outer(slope, slope)) * np.multiply.outer(theta, theta)
     WD = np.einsum("abij,ijcd->abcd", W, D, optimize=True) * m
     b = bends(point.activation, K)
     first = m[:, :, None, None] * F + b[:, :, None, None] * np.einsum("iijk->ijk", F)[None]
     second = m[None, None] * first + b[None, None] * np.einsum("abii->abi", first)[:, :, None, :]
     return {
-        "V": C**2 * (into_V / WIDTH + np.einsum("abij,ijkl,cdkl->abcd", J, V, J, optimize=True)),
-        "D": C * (into_D / WIDTH + np.einsum("abij,ijkl,cdkl->abcd", J, V, W, optimize=True))
+        "V": C**2 * (S00 / WIDTH + np.einsum("abij,ijkl,cdkl->abcd", J, V, J, optimize=True)),
+        "D": C * ((S00 + C * S01) / WIDTH + np.einsum("abij,ijkl,cdkl->abcd", J, V, W, optimize=True))
         + C**2 * np.einsum("abij,ijcd->abcd", J, D, optimize=True) * m,
-        "A": into_A / WIDTH
+        "A": (S00 + C * (S01 + S01.transpose(2, 3, 0, 1)) + C**2 * S11) / WIDTH
         + np.einsum("abij,ijkl,cdkl->abcd", W, V, W, optimize=True)
         + C * (WD + WD.transpose(2, 3, 0, 1))
         + C**2 * np.multiply.outer(m, m) * A,
@@ -135,7 +126,7 @@ def of_flow(samples: int, layers: int, points: int) -> dict[str, Any]:
     seconds = clocks() - start
     sizes = [
         float(np.sqrt(np.mean(found.data[name].values[1] ** 2)))
-        for name in ("variance_shared_error", "variance_shared")
+        for name in ("variance_paired_error", "variance_paired")
     ]
     return {"seconds": list(seconds), "memory": peak(), "error": sizes[0] / sizes[1]}
 
@@ -150,7 +141,7 @@ def of_tensors(samples: int, layers: int, points: int) -> dict[str, Any]:
         state = plain_step(state, point, layer, points)
     seconds = (clocks() - start) / layers
     memory = peak()
-    each = np.stack([own(fours(point.preactivation[0], 0, points, seed), point, 0)[2] for seed in range(REPLICAS)])
+    each = np.stack([fours(point.preactivation[0], 0, points, seed)[2] for seed in range(REPLICAS)])
     error = np.sqrt(np.mean(np.var(each, axis=0, ddof=1)) / REPLICAS / np.mean(each.mean(axis=0) ** 2))
     return {"seconds": list(seconds), "memory": memory, "error": float(error)}
 
