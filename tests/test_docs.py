@@ -26,7 +26,7 @@ RUN = {
     "docs/architecture.md": (0, 0),
     "docs/conventions.md": (1, 0),
     "docs/differences.md": (0, 0),
-    "docs/effective.md": (1, 1),
+    "docs/effective.md": (2, 1),
     "docs/extending.md": (6, 0),
     "docs/independent-solvers.md": (0, 1),
     "docs/infinite-width.md": (4, 1),

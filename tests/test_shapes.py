@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int, TypeCheckError
 import widefield
 from shape_checks import checked_names, fits, holds_array
 from widefield.activations import get
-from widefield.effective.gradients import Gradients
+from widefield.gaussian.gradients import Gradients
 from widefield.gaussian.jacobians import feature_jacobian
 from widefield.gaussian.sample_pairs import Pairs
 from widefield.kernels.fluctuations import combined

@@ -35,6 +35,8 @@ MADE = {
     ),
     "flow through the layers": lambda: wf.effective.flow(wf.MLP(2, "relu"), [[1.0]], 8),
     "check of a flow": lambda: monte_carlo.check(wf.MLP(1, "relu"), [[1.0]], 8, seeds=200, seed=0, threshold=9.0),
+    "flow of the tangent kernel": lambda: wf.effective.ntk_flow(wf.MLP(2, "relu"), [[1.0]], 8),
+    "gradients of the layers": lambda: wf.effective.gradient_moments("relu", 1.0, 3, 8, weight_variance=2.0),
 }
 
 

@@ -11,11 +11,11 @@ from problems import assert_same_data
 from widefield import activations
 from widefield.base.errors import InvalidInput
 from widefield.effective import monte_carlo, sampler
-from widefield.effective.chaos import Chaos
 from widefield.effective.curvature import derivatives
-from widefield.effective.gradients import Gradients, _from_integrals, gradients
 from widefield.effective.vertex_flow import Flow, flow
 from widefield.gaussian import average_four, feature_kernel
+from widefield.gaussian.chaos import Chaos
+from widefield.gaussian.gradients import Gradients, _from_integrals, gradients
 from widefield.gaussian.jacobians import feature_jacobian
 from widefield.gaussian.sample_pairs import Pairs
 from widefield.kernels.fluctuations import saddle_point

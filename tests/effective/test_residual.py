@@ -24,7 +24,7 @@ from widefield.effective.residual import (
     residual_flow,
     susceptibilities,
 )
-from widefield.effective.residual_inputs import residual_inputs_flow, with_samples
+from widefield.effective.residual_inputs import residual_inputs_flow
 from widefield.effective.residual_sampler import Estimates, sample_residual
 from widefield.effective.single_input import SingleInput
 from widefield.effective.universality import critical_point
@@ -403,7 +403,7 @@ def test_linear_networks_seen_by_several_inputs():
             for layer in range(3):
                 np.testing.assert_allclose(flow.K[layer], K, rtol=1e-11)
                 gap = np.abs(flow.vertex[layer] - layer * (1 - gamma**4) * wick)
-                errors = with_samples(flow.pairs, flow.vertex_error[layer])
+                errors = flow.pairs.tensor(flow.vertex_error[layer])
                 assert np.all(gap < 1e-10 + 5 * errors)
                 assert np.all(errors < 0.1)
             assert np.abs(flow.skews).max() < 1e-11
@@ -414,7 +414,7 @@ def compare_inputs(activation, K, gamma, block, networks):
     """Everything at four standard errors of the draws and of the averages of four activations."""
     flow = residual_inputs_flow(activation, K, 3, gamma, block)
     small, large = (sample_residual(activation, K, 3, gamma, block, width=n, seeds=networks, seed=n) for n in (64, 128))
-    sampled = 4 * with_samples(flow.pairs, flow.vertex_error) + 1e-12
+    sampled = 4 * flow.pairs.tensor(flow.vertex_error) + 1e-12
     for name, more in (("three_point", 1e-12), ("vertex", sampled)):
         value, error = extrapolated(getattr(small, name), getattr(large, name))
         assert np.all(np.abs(value - getattr(flow, name)) < 4 * error + more), name

@@ -10,7 +10,7 @@ import pytest
 from widefield.activations import Activation, get
 from widefield.base.errors import InvalidInput
 from widefield.gaussian import average_product
-from widefield.gaussian.jacobians import along, average_derivatives
+from widefield.gaussian.pair_table import along, average_derivatives
 from widefield.gaussian.sample_pairs import Pairs
 
 HARD_TANH = Activation(
@@ -102,5 +102,5 @@ def test_along_a_common_direction(activation):
 
 
 def test_too_many_derivatives_of_a_kink():
-    with pytest.raises(InvalidInput, match=r"orders \(3, 2\): with kinks, as 'relu' has, at most 4"):
-        table(get("relu"), K, [(3, 2)])
+    with pytest.raises(InvalidInput, match=r"orders \(4, 3\): with kinks, as 'relu' has, at most 6"):
+        table(get("relu"), K, [(4, 3)])

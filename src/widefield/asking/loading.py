@@ -22,6 +22,8 @@ ROOMS = {
     "learning rates of a problem": ("asking.best_rates", "LearningRates"),
     "flow through the layers": ("effective.vertex_flow", "Flow"),
     "check of a flow": ("effective.agreement", "Check"),
+    "flow of the tangent kernel": ("effective.tangent_result", "NTKFlow"),
+    "gradients of the layers": ("effective.gradients_of_layers", "GradientMoments"),
 }
 """Which class of which module a mark stands for. All theories are in theirs: the file of a trajectory names one."""
 

@@ -83,3 +83,12 @@ class Difference:
         if self.allowed > 0:
             return self.difference / self.allowed
         return 0.0 if self.difference == 0 else math.inf
+
+
+def covariance_and_error(one: NDArray[Any], other: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Cov(x_p, y_q) over the rows of two arrays, and its standard error from the scatter of the products."""
+    count = len(one)
+    x, y = one - one.mean(axis=0), other - other.mean(axis=0)
+    covariance = x.T @ y / (count - 1)
+    square = np.square(x).T @ np.square(y) / count
+    return covariance, np.sqrt(np.maximum(square - covariance**2, 0.0) / count)

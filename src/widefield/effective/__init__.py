@@ -8,6 +8,10 @@
 | kernel, four-point vertex and corrections of many inputs | `flow`, `Flow` |
 | the same of one input; of a scale-invariant activation, to all orders; at large depth | `single_flow`; \
 `ScaleInvariant`, `scale_invariant_moments`; module `asymptotics` |
+| the neural tangent kernel of many inputs: mean, fluctuations, hidden layers | `ntk_flow`, `NTKFlow` |
+| the same of one input, thousands of layers; who contributes | `single_ntk`, `ntk_contributions`; module \
+`tangent_asymptotics` |
+| which gradients vanish, explode or scatter; rates that make layers equal | `gradient_moments`, `equivalent_rates` |
 | do finite networks agree? | `check`, `Check` |
 
 | question | modules |
@@ -20,6 +24,7 @@
 | drawing finite networks, fast | `sampler`, `residual_sampler` |
 | Wick contractions, cumulants, quartic actions, running couplings | `wick`, `cumulants`, `quartic`, `couplings` |
 | averages over one input, and their derivatives | `single_input`, `layer_table`, `curvature`, `tilts` |
+| averages over pairs and fours of inputs | `pair_moments`, `quadruples` of `widefield.gaussian` |
 | figures | `plots` |
 
 No function has the name of its module: `flow` lives in `vertex_flow.py`, `single_flow` in `single_input_flow.py`,
@@ -47,7 +52,10 @@ if TYPE_CHECKING:
     from . import residual_sampler as residual_sampler
     from . import sampler as sampler
     from . import single_input as single_input
+    from . import single_tangent as single_tangent
     from . import stochastic_metric as stochastic_metric
+    from . import tangent_asymptotics as tangent_asymptotics
+    from . import tangent_sampler as tangent_sampler
     from . import tilts as tilts
     from . import two_inputs as two_inputs
     from . import wick as wick
@@ -57,12 +65,21 @@ if TYPE_CHECKING:
     from .critical_points import Criticality as Criticality
     from .critical_points import CriticalPoint as CriticalPoint
     from .critical_points import NotCritical as NotCritical
+    from .gradients_of_layers import GradientMoments as GradientMoments
+    from .gradients_of_layers import gradient_covariances as gradient_covariances
+    from .gradients_of_layers import gradient_moments as gradient_moments
     from .monte_carlo import check as check
     from .phases import critical_lines as critical_lines
     from .phases import phase_diagram as phase_diagram
     from .single_input_flow import ScaleInvariant as ScaleInvariant
     from .single_input_flow import scale_invariant_moments as scale_invariant_moments
     from .single_input_flow import single_flow as single_flow
+    from .single_tangent import ntk_contributions as ntk_contributions
+    from .single_tangent import single_ntk as single_ntk
+    from .tangent_asymptotics import equivalent_rates as equivalent_rates
+    from .tangent_asymptotics import ntk_exponents as ntk_exponents
+    from .tangent_flow import ntk_flow as ntk_flow
+    from .tangent_result import NTKFlow as NTKFlow
     from .universality import critical_point as critical_point
     from .universality import critical_ratio as critical_ratio
     from .universality import criticality as criticality

@@ -18,9 +18,13 @@ from ..base.renamed import former, renamed
 from ..base.result import Result
 from ..base.statistics import standard_errors
 from ..problem.network import MLP
+from .tangent_result import NTKFlow
 from .vertex_flow import Flow
 
 _COLUMNS = ("predicted", "measured", "error", "higher_order", "limit_error")
+
+Measured = tuple[Floats, Floats]
+"""Values at some width, and their standard errors."""
 
 
 @renamed(bias="higher_order")
@@ -39,6 +43,28 @@ class Correlator:
     error: Floats
     higher_order: Floats
     limit_error: Floats
+
+    @classmethod
+    def of_mean(
+        cls, name: str, predicted: Floats, shift: Floats, uncertain: Floats, narrow: Measured, wide: Measured
+    ) -> Correlator:
+        """A mean K + G/n + O(1/n^2), of which `predicted` has both terms and `shift` is G/n.
+
+        With G known, [4 (m(2n) - K - G/2n) - (m(n) - K - G/n)] / 3 is O(1/n^3).
+        """
+        (one, error), (two, other), half = narrow, wide, predicted - shift / 2
+        higher = (one - predicted) - (4 * (two - half) - (one - predicted)) / 3
+        combined = np.sqrt((error / 3) ** 2 + (4 * other / 3) ** 2 + uncertain**2)
+        return cls(name, predicted, one, error, higher, combined)
+
+    @classmethod
+    def of_limit(
+        cls, name: str, predicted: Floats, uncertain: Floats, narrow: Measured, wide: Measured, scale: float = 1.0
+    ) -> Correlator:
+        """A correlator Q + b/n, predicted to leading order; `scale` is 2 if it is proportional to 1/n itself."""
+        (one, error), (two, other) = narrow, wide
+        combined = np.sqrt(error**2 + (2 * scale * other) ** 2 + uncertain**2)
+        return cls(name, predicted, one, error, 2 * (one - scale * two), combined)
 
     @property
     def difference(self) -> Floats:
@@ -70,7 +96,8 @@ class Correlator:
 
 @dataclass(frozen=True, eq=False)
 class Check(Result, kind="check of a flow", asked={"network": MLP}, figure="widefield.effective.plots:agreement"):
-    """Theory against networks: `metric`, `vertex`, `nlo_metric` of the layers 2 .. L+1 and `four_point` of the outputs.
+    """Theory against networks: `metric`, `vertex`, `nlo_metric` of the layers 2 .. L+1; `four_point` of the outputs, or
+    all correlators of the NTK (`ntk`, `nlo_ntk`, `cross_shared`, `cross_paired`, `variance_shared`, `variance_paired`).
 
     metric is E[Ghat] over pairs, vertex n_{l-1} Cov(Ghat, Ghat), nlo_metric n_{l-1} (E[Ghat] - K) and four_point
     Cov(z_ia z_ib, z_jc z_jd) of two outputs i != j, which is E[z z z z]_c of PDLT eq. (4.77) there.
@@ -100,7 +127,8 @@ class Check(Result, kind="check of a flow", asked={"network": MLP}, figure="wide
     def flow(self) -> Flow:
         """The prediction."""
         names = [*_COLUMNS, "correlator"]
-        return Flow(self.data.drop_vars(names).drop_attrs(deep=False), self.network)
+        kind = NTKFlow if "ntk" in self.data else Flow
+        return kind(self.data.drop_vars(names).drop_attrs(deep=False), self.network)
 
     @property
     def seeds(self) -> int:
@@ -122,8 +150,10 @@ class Check(Result, kind="check of a flow", asked={"network": MLP}, figure="wide
     @cached_property
     def correlators(self) -> tuple[Correlator, ...]:
         """One of each kind."""
-        layers, size = self.flow.depth - 1, len(self.flow.pairs)
-        shapes = {"metric": (layers, size), "vertex": (layers, size, size), "four_point": (size, size)}
+        layers, size, samples = self.flow.depth - 1, len(self.flow.pairs), self.flow.data.sizes["sample"]
+        square, labels = (layers, size, size), (layers, *(samples,) * 4)
+        shapes = {"vertex": square, "four_point": (size, size), "cross_shared": square, "variance_shared": square}
+        shapes |= {"cross_paired": labels, "variance_paired": labels}
         found = []
         for name in self.data["correlator"].values:
             shape = shapes.get(str(name), (layers, size))

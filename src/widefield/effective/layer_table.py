@@ -18,7 +18,7 @@ from ..base.errors import InvalidInput
 from ..base.numbers import double_precision
 from ..gaussian.averages import check_variance
 from ..problem.network import per_layer
-from .single_input import SMOOTH, Moments, moments
+from .single_input import SMOOTH, Moments, SingleInput, moments
 from .susceptibilities import Susceptibilities, from_moments
 
 _REACH = 10.0
@@ -180,3 +180,35 @@ def _accurate(activation: Activation, kernels: Floats, found: Moments) -> bool:
         return bool(np.all(error <= _TOLERANCE * getattr(allowed, name)))
 
     return all(close(field.name) for field in fields(Moments))
+
+
+def averages_at(activation: Activation, kernels: Floats, names: tuple[str, ...]) -> list[Floats]:
+    """Averages of `SMOOTH` by name at many kernels, by the same rule as `layer_table`."""
+    single = SingleInput(activation)
+    if activation.homogeneity is None and not activation.kinks and kernels.size:
+        flat = kernels.ravel()
+        where = np.array([flat.argmax(), flat.argmin()])
+        exact = np.stack([getattr(single, name)(flat[where]) for name in names])
+        size = single.slope_square(flat[where]) / np.where(flat[where] > 0, flat[where], 1.0) ** 2
+        for nodes in _NODES:
+            found = _at_all(activation, flat, names, nodes)
+            if np.all(np.abs(found[:, where] - exact) <= _TOLERANCE * np.maximum(np.abs(exact), size)):
+                return [values.reshape(kernels.shape) for values in found]
+    return [getattr(single, name)(kernels) for name in names]
+
+
+def _at_all(activation: Activation, kernels: Floats, names: tuple[str, ...], nodes: int) -> Floats:
+    x = np.linspace(-_REACH, _REACH, 2 * nodes + 1)
+    weights = np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi) * (_REACH / nodes)
+    length = _PIECES[1] if len(kernels) > _PIECES[0] else _PIECES[0]
+    padded = np.append(kernels, np.full(-len(kernels) % length, kernels[0]))
+    with double_precision():
+        pieces = [np.asarray(_at_some(activation, names, K, x, weights)) for K in padded.reshape(-1, length)]
+    return np.concatenate(pieces, axis=1)[:, : len(kernels)]
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _at_some(activation: Activation, names: tuple[str, ...], K: Any, x: Any, weights: Any) -> Array:
+    z = jnp.sqrt(K)[:, None] * x[None, :]
+    s = [activation.derivative(order)(z) for order in range(1 + max(SMOOTH[name][0] for name in names))]
+    return jnp.stack([SMOOTH[name][1](s) @ weights for name in names])

@@ -14,11 +14,13 @@ from ..base import check as checks
 from ..base.arrays import Floats
 from ..base.renamed import renamed
 from ..base.session import counting_bar
-from ..base.statistics import mean_and_error
+from ..base.statistics import covariance_and_error, mean_and_error
 from ..gaussian.sample_pairs import Pairs
 from ..problem.network import MLP, widths_of
 from . import sampler
 from .agreement import Check, Correlator
+from .tangent_check import Asked as _Asked
+from .tangent_check import ntk_correlators
 from .vertex_flow import Flow, flow
 
 _OUTPUTS = 32
@@ -38,10 +40,13 @@ def check(
     seed: int,
     explicit: bool = False,
     threshold: float = 4.0,
+    ntk: bool = False,
+    weight_rates: float | tuple[float, ...] = 1.0,
+    bias_rates: float | tuple[float, ...] | None = None,
     points: int = 2**13,
     progress: bool | None = None,
 ) -> Check:
-    """Draw networks of these widths and of twice these, and compare everything that `flow` predicts.
+    """Draw networks of these widths and of twice these, and compare everything that `flow`, or `ntk_flow`, predicts.
 
     A correlator Q(n) = Q + b/n + .. in units in which the prediction Q does not depend on n has b/n = 2 [Q(n) - Q(2n)]
     up to the next order, so that Q is compared with 2 Q(2n) - Q(n).
@@ -54,12 +59,17 @@ def check(
         seed: of the networks.
         explicit: draw all weights and biases, not only metrics (about n/4 times slower).
         threshold: of `agrees`, in standard errors.
+        ntk: the neural tangent kernel too, of networks with all their weights (in the place of `four_point`).
+        weight_rates, bias_rates: of the NTK, see `ntk_flow`.
         points: Sobol points of the prediction.
         progress: True or False for a progress bar, None for one on terminals only.
     """
     sizes = widths_of(network, widths)
     seeds, seed = checks.integer("seeds", seeds, least=100), checks.integer("seed", seed)
     threshold, explicit = checks.number("threshold", threshold, above=0.0), checks.flag("explicit", explicit)
+    if checks.flag("ntk", ntk):
+        asked = _Asked(network, x, sizes, weight_rates, bias_rates, seeds, seed, points)
+        return Check.of(*ntk_correlators(asked, progress), seeds=seeds, threshold=threshold, explicit=True)
     theory = flow(network, x, sizes, points=points)
     measured = []
     with counting_bar("networks against theory", "networks", progress) as bar:
@@ -101,7 +111,7 @@ class _Measured:
         pairs, below = theory.pairs, np.array(sizes, dtype=np.float64)
         entries = pairs.of(networks.metrics[:, 1:])
         mean, mean_error = mean_and_error(entries)
-        spread = [_covariance(entries[:, layer]) for layer in range(len(sizes))]
+        spread = [covariance_and_error(*(entries[:, layer],) * 2) for layer in range(len(sizes))]
         vertex, vertex_error = (below[:, None, None] * np.stack(part) for part in zip(*spread, strict=True))
         four, four_error = _between_neurons(networks.outputs, pairs)
         kernels = pairs.of(theory.kernels[1:])
@@ -118,33 +128,16 @@ class _Measured:
 def _compared(name: str, theory: Flow, narrow: _Measured, wide: _Measured) -> Correlator:
     """Differences from the prediction are of the order b/n of the units in which predictions do not depend on n."""
     below, pairs = narrow.below, theory.pairs
-    predictions = {
-        "metric": (pairs.of(theory.kernels[1:]) + theory.shifts[1:], theory.shift_error[1:]),
-        "vertex": tuple(below[:, None, None] * part[1:] for part in (theory.covariances, theory.covariance_error)),
-        "nlo_metric": tuple(below[:, None] * part[1:] for part in (theory.shifts, theory.shift_error)),
-        "four_point": (theory.covariances[-1], theory.covariance_error[-1]),
-    }
-    predicted, uncertain = predictions[name]
-    one, two = narrow.values[name], wide.values[name]
-    error, other = narrow.errors[name], wide.errors[name]
-    if name == "metric":  # K + G1/n + O(1/n^2): with G1 known, 4 (m(2n) - K - G1/2n) - (m(n) - K - G1/n) is O(1/n^3)
-        half = predicted - theory.shifts[1:] / 2
-        bias = (one - predicted) - (4 * (two - half) - (one - predicted)) / 3
-        combined = np.sqrt((error / 3) ** 2 + (4 * other / 3) ** 2 + uncertain**2)
-        return Correlator(name, predicted, one, error, bias, combined)
-    scale = 2.0 if name == "four_point" else 1.0  # proportional to 1/n itself
-    bias = 2 * (one - scale * two)
-    combined = np.sqrt(error**2 + (2 * scale * other) ** 2 + uncertain**2)
-    return Correlator(name, predicted, one, error, bias, combined)
-
-
-def _covariance(values: Float[Floats, "n q"]) -> tuple[Floats, Floats]:
-    """Cov over rows, and its standard error from the scatter of the products."""
-    count = len(values)
-    centred = values - values.mean(axis=0)
-    covariance = centred.T @ centred / (count - 1)
-    square = np.square(centred).T @ np.square(centred) / count
-    return covariance, np.sqrt(np.maximum(square - covariance**2, 0.0) / count)
+    one, two = ((part.values[name], part.errors[name]) for part in (narrow, wide))
+    if name == "metric":
+        mean, shift = pairs.of(theory.kernels[1:]) + theory.shifts[1:], theory.shifts[1:]
+        return Correlator.of_mean(name, mean, shift, theory.shift_error[1:], one, two)
+    if name == "four_point":
+        return Correlator.of_limit(name, theory.covariances[-1], theory.covariance_error[-1], one, two, scale=2.0)
+    parts = (theory.covariances, theory.covariance_error) if name == "vertex" else (theory.shifts, theory.shift_error)
+    scale = below.reshape(-1, *(1,) * (parts[0].ndim - 1))
+    predicted, uncertain = (scale * part[1:] for part in parts)
+    return Correlator.of_limit(name, predicted, uncertain, one, two)
 
 
 def _between_neurons(z: Float[Floats, "n m p"], pairs: Pairs) -> tuple[Floats, Floats]:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from .advice import Advice
     from .agreement import Check
+    from .gradients_of_layers import GradientMoments
+    from .tangent_result import NTKFlow
     from .vertex_flow import Flow
 
 
@@ -105,6 +107,47 @@ def layers_of_flow(flow: Flow) -> Figure:
         sizes.legend(frameon=False, fontsize="small")
         for axes in (sizes, spread):
             axes.xaxis.get_major_locator().set_params(integer=True)
+        figure.suptitle(flow.heading)
+    return figure
+
+
+def gradient_moments(moments: GradientMoments) -> Figure:
+    """Mean squared gradients of every layer, and their scatter over networks."""
+    with style():
+        figure, (means, spread) = plt.subplots(1, 2, figsize=(7.2, 3.0), layout="constrained")
+        layers = moments.data["layer"].values
+        for colour, group in zip(COLOURS, ("bias", "weight"), strict=False):
+            part = moments.data.sel(group=group)
+            means.semilogy(layers, part["mean"].values, color=colour, label=f"{group}, mean")
+            means.semilogy(layers, part["typical"].values, "--", color=colour, label=f"{group}, typical")
+            spread.plot(layers, 100 * np.sqrt(part["relative_variance"].values), color=colour)
+        means.set(xlabel="layer", ylabel="squared gradient of an output")
+        spread.set(xlabel="layer", ylabel="scatter over networks, %", ylim=(0, None))
+        means.legend(frameon=False, fontsize="small")
+        figure.suptitle(moments.heading)
+    return figure
+
+
+def layers_of_ntk(flow: NTKFlow) -> Figure:
+    """The diagonal of the NTK through the layers, at infinite width and at this one, and its scatter over networks."""
+    with style():
+        figure, (sizes, spread) = plt.subplots(1, 2, figsize=(7.2, 3.0), layout="constrained")
+        layers, equal = range(1, flow.depth + 1), flow.pairs.diagonal
+        below = flow.data["width_below"].values[:, None]
+        theta, mean = (np.stack([np.diagonal(part(layer)) for layer in layers]) for part in (flow.ntk, flow.mean_ntk))
+        for style_of_line, part in (("-", flow.one_neuron), ("--", flow.variance_shared)):
+            variance = np.stack([part(layer)[equal, equal] for layer in layers]) / below
+            scatter = 100 * np.sqrt(np.maximum(variance, 0.0)) / theta
+            for sample, colour in zip(range(len(equal)), COLOURS, strict=False):
+                label = ("of one neuron" if style_of_line == "-" else "shared by neurons") if sample == 0 else None
+                spread.plot(layers, scatter[:, sample], style_of_line, color=colour, label=label)
+        for sample, colour in zip(range(len(equal)), COLOURS, strict=False):
+            sizes.plot(layers, theta[:, sample], color=colour, label="infinite width" if sample == 0 else None)
+            sizes.plot(layers, mean[:, sample], "--", color=colour, label="mean at this width" if sample == 0 else None)
+        sizes.set(xlabel="layer", ylabel="NTK of an input with itself")
+        spread.set(xlabel="layer", ylabel="scatter over networks, %", ylim=(0, None))
+        for axes in (sizes, spread):
+            axes.legend(frameon=False, fontsize="small")
         figure.suptitle(flow.heading)
     return figure
 

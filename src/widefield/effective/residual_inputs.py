@@ -21,12 +21,14 @@ from ..base.renamed import former, renamed
 from ..base.session import counting_bar
 from ..base.statistics import mean_and_error
 from ..gaussian import slope_square
+from ..gaussian.four_table import enough_points
 from ..gaussian.jacobians import Slopes
 from ..gaussian.sample_pairs import Pairs
-from .chaos import enough_points, feature_covariances
 from .curvature import Curvature, derivatives
 from .residual import BlockLayer, all_kernels, block_layers, check_gamma
+from .sources import feature_covariances
 from .tilts import tilts
+from .vertex_flow import metric_step
 from .wick import checked_covariance
 
 
@@ -59,18 +61,12 @@ class InputsFlow:
     @property
     def vertex(self) -> Float[Floats, "l p p p p"]:
         """V_(ab)(cd) with sample indices."""
-        return with_samples(self.pairs, self.vertices)
+        return self.pairs.tensor(self.vertices)
 
     @property
     def metric(self) -> Float[Floats, "l p p"]:
         """The order 1/n of E[z_i;a z_i;b]."""
         return self.pairs.matrix(self.shifts)
-
-
-def with_samples(pairs: Pairs, values: Float[Floats, "*l q q"]) -> Float[Floats, "*l p p p p"]:
-    """Matrices between pairs (ab) and (cd) as tensors abcd."""
-    rows = np.moveaxis(pairs.matrix(values), -3, -1)
-    return pairs.matrix(rows)
 
 
 @renamed(gamma="skip")
@@ -165,20 +161,14 @@ def _step(s: Activation, inside: Sequence[_Point], layers: Sequence[BlockLayer],
     covariance = W**2 * (here.source + J.carried(V) + skew + skew.T)
     with_squares = W * (J @ (_wick(pairs, here.K) + V) + D @ X.T)
     with_ones = W * (D @ here.K + J @ X)
-    moved = W * (_moved(here, shift, V) + D.contracted(X))
+    moved = W * (metric_step(here.slopes, here.bends, V, shift) + D.contracted(X))
     for point, layer in zip(inside[1:], layers[1:], strict=True):
         W = layer.weight_variance
-        moved = W * _moved(point, moved, covariance)
+        moved = W * metric_step(point.slopes, point.bends, covariance, moved)
         covariance = W**2 * (layer.inverse_width * point.source + point.slopes.carried(covariance))
         with_squares, with_ones = W * (point.slopes @ with_squares), W * (point.slopes @ with_ones)
     stream = with_squares + np.swapaxes(with_squares, -1, -2)
     return _State(skip * with_ones + skip**3 * X, covariance + skip**2 * stream + skip**4 * V, moved + skip**2 * shift)
-
-
-def _moved(point: _Point, shift: Float[Floats, "#r q"], covariance: Float[Floats, "#r q q"]) -> Float[Floats, "#r q"]:
-    """J G + H V / 2: what the mean of <s s> gains from the mean and the covariance of the metric."""
-    carried = (point.slopes @ shift[..., None])[..., 0]
-    return np.asarray(carried + 0.5 * point.bends.contracted(covariance))
 
 
 def _wick(pairs: Pairs, K: Float[Floats, "p p"]) -> Float[Floats, "q q"]:

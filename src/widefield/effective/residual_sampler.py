@@ -18,7 +18,6 @@ from ..gaussian.roots import root
 from ..gaussian.sample_pairs import Pairs
 from .cumulants import Estimate
 from .residual import BlockLayer, block_layers, check_gamma, kernel_flow
-from .residual_inputs import with_samples
 from .wick import checked_covariance
 
 _NUMBERS = 1_000_000
@@ -131,7 +130,7 @@ def _estimates(
     return [
         Estimate(references + pairs.matrix(shift), pairs.matrix(shift_error)),
         Estimate(*skews),
-        Estimate(with_samples(pairs, four), with_samples(pairs, four_error)),
+        Estimate(pairs.tensor(four), pairs.tensor(four_error)),
     ]
 
 

@@ -34,13 +34,13 @@ Report = Callable[[int], None]
 """Called now and then with the number of networks drawn so far."""
 
 
-def _silent(done: int) -> None:
-    pass
+def silent(done: int) -> None:
+    """Report nothing."""
 
 
 @renamed(draws="seeds")
 def metrics(
-    network: MLP, x: ArrayLike, widths: int | Sequence[int], *, seeds: int, seed: int, report: Report = _silent
+    network: MLP, x: ArrayLike, widths: int | Sequence[int], *, seeds: int, seed: int, report: Report = silent
 ) -> Float[Floats, "seeds l p p"]:
     """Stochastic metrics Ghat^l of all layers l = 1 .. L+1 in random networks, exact at any width.
 
@@ -140,7 +140,7 @@ def networks(
     seed: int,
     neurons: int = 2,
     law: str = "normal",
-    report: Report = _silent,
+    report: Report = silent,
 ) -> Networks:
     """Random networks with explicit weights and biases: slow, but no theory.
 

@@ -52,8 +52,11 @@ SMOOTH: dict[str, tuple[int, Callable[[Sequence[Any]], Any]]] = {
     "slope_square_slope": (3, lambda s: s[2] ** 2 + s[1] * s[3]),
     "fourth": (0, lambda s: s[0] ** 4),
     "bend": (2, lambda s: s[0] * s[2]),
+    "slope_square_curvature": (5, lambda s: (s[1] * s[5] + 4 * s[2] * s[4] + 3 * s[3] ** 2) / 2),
+    "mixed_fourth": (1, lambda s: s[0] ** 2 * s[1] ** 2),
+    "slope_fourth": (1, lambda s: s[1] ** 4),
 }
-"""What to average for each of `Moments`, and for <s s''>, where s is smooth: the highest derivative of s in it and the
+"""What to average for each of `Moments`, and beyond, where s is smooth: the highest derivative of s in it and the
 integrand, from s and its derivatives. Derivatives in K are d<F>/dK = <F''> / 2."""
 
 
@@ -119,6 +122,28 @@ class SingleInput:
         if self.activation.kinks:
             return self._derivative(1, 1, K)
         return self._average("slope_square_slope", K)
+
+    def slope_square_curvature(self, K: Any) -> Floats:
+        """d^2<s'^2>/dK^2 = <s' s^(5) + 4 s'' s'''' + 3 s'''^2> / 2; h' of PDLT is C_W / 2 times that."""
+        q = self.activation.homogeneity
+        if q is not None:
+            return _power((q - 1) * (q - 2) * self._at_one(self.slope_square) if q != 1 else 0.0, q - 3, K)
+        if self.activation.kinks:
+            return self._derivative(1, 2, K)
+        return self._average("slope_square_curvature", K)
+
+    def mixed_fourth(self, K: Any) -> Floats:
+        """<s^2 s'^2>, PDLT eq. (9.15)."""
+        return self._fourth("mixed_fourth", 1, K)
+
+    def slope_fourth(self, K: Any) -> Floats:
+        """<s'^4>, PDLT eq. (9.16)."""
+        return self._fourth("slope_fourth", 2, K)
+
+    def _fourth(self, name: str, less: int, K: Any) -> Floats:
+        """Of four factors, of which 2 `less` are slopes: a power of K if s is homogeneous."""
+        q = self.activation.homogeneity
+        return self._average(name, K) if q is None else _power(float(self._average(name, 1.0)), 2 * q - less, K)
 
     def bend(self, K: Any) -> Floats:
         """<s s''> = g' - <s'^2>, without the cancellation: zero where Rcrit = chi_perp / chi_par is 1.

@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from ..activations import Activation
 from ..base.arrays import Floats
-from ..gaussian.jacobians import along, average_derivatives
+from ..gaussian.pair_table import along, average_derivatives
 from ..gaussian.sample_pairs import Pairs
 from .residual import tilt, tilt_slope
 from .single_input import SingleInput

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import xarray as xr
@@ -21,14 +21,14 @@ from ..base.result import Result
 from ..base.session import counting_bar
 from ..base.statistics import mean_and_error
 from ..gaussian import slope_square
-from ..gaussian.jacobians import Slopes
+from ..gaussian.four_table import enough_points
 from ..gaussian.sample_pairs import Pairs
 from ..kernels.fluctuations import saddle_point
 from ..problem.network import MLP, widths_of
 from . import couplings
-from .chaos import enough_points, feature_covariances
-from .curvature import Curvature, derivatives
+from .curvature import derivatives
 from .quartic import NeuronAction, Observable, spread_over_neurons
+from .sources import feature_covariances
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,8 +268,7 @@ def flow(
     """
     inputs, sizes = check.inputs(x, None)[0], widths_of(network, widths)
     replicas = check.integer("replicas", replicas, least=2)
-    if not np.isfinite(slope_square(network.phi, 1.0)):
-        raise InvalidInput(f"activation {network.activation!r} jumps: its kernels have no derivatives")
+    refuse_jumps(network)
     point, pairs = saddle_point(network, inputs), Pairs.within(len(inputs))
     layers, size = network.hidden_layers + 1, len(pairs)
     points = enough_points(size) if points is None else check.integer("points", points, least=2)
@@ -284,7 +283,12 @@ def flow(
     with counting_bar("flow", "layers", progress) as report:
         for layer, (K, source) in enumerate(zip(point.preactivation, sources, strict=True)):
             below = derivatives(network.phi, K, pairs) if layer else None  # the first layer does not fluctuate
-            covariance, shift = _step(below, source / sizes[layer], covariance, shift, variances[layer + 1])
+            C_W, source = variances[layer + 1], source / sizes[layer]
+            if below is None:
+                covariance, shift = C_W**2 * source, np.zeros(source.shape[:-1])
+            else:
+                shift = C_W * metric_step(*below, covariance, shift)
+                covariance = vertex_step(below[0], source, covariance, C_W)
             covariances[layer + 1], errors[layer + 1] = mean_and_error(covariance, alone=0.0)
             shifts[layer + 1], shift_error[layer + 1] = mean_and_error(shift, alone=0.0)
             report(layer + 1, layers - 1)
@@ -292,16 +296,33 @@ def flow(
     return Flow.of(network, sizes, kernels, covariances, shifts, errors, shift_error)
 
 
-def _step(
-    below: tuple[Slopes, Curvature] | None,
-    source: Float[Floats, "#r q q"],
-    covariance: Float[Floats, "#r q q"],
-    shift: Float[Floats, "#r q"],
-    weight: float,
-) -> tuple[Float[Floats, "#r q q"], Float[Floats, "#r q"]]:
-    """One layer, for every replica, or one for all of them where nothing was sampled."""
-    if below is None:
-        return weight**2 * source, np.zeros(source.shape[:-1])
-    slopes, bends = below
-    moved = (slopes @ shift[..., None])[..., 0] + 0.5 * bends.contracted(covariance)
-    return weight**2 * (source + slopes.carried(covariance)), weight * moved
+def refuse_jumps(network: MLP) -> None:
+    """Raise if the activation jumps."""
+    if not np.isfinite(slope_square(network.phi, 1.0)):
+        raise InvalidInput(f"activation {network.activation!r} jumps: its kernels have no derivatives")
+
+
+class Linear(Protocol):
+    """Derivatives of averages of a layer in the covariance, as a matrix over pairs: `Slopes`, or several at once."""
+
+    def __matmul__(self, kernels: Any) -> Any: ...
+
+    def carried(self, covariance: Any) -> Any:
+        """J V J^T."""
+
+
+class Quadratic(Protocol):
+    """Second derivatives: `Curvature`, or several at once."""
+
+    def contracted(self, covariance: Any) -> Any:
+        """sum_qr H_pqr V_qr."""
+
+
+def vertex_step(slopes: Linear, source: Floats, covariance: Floats, weight: float) -> Floats:
+    """C_W^2 (source + J vhat J^T)."""
+    return np.asarray(weight**2 * (source + slopes.carried(covariance)))
+
+
+def metric_step(slopes: Linear, bends: Quadratic, covariance: Floats, shift: Floats) -> Floats:
+    """J ghat + H vhat / 2: what the mean of f f gains from the mean and the covariance of the metric."""
+    return np.asarray((slopes @ shift[..., None])[..., 0] + 0.5 * bends.contracted(covariance))

@@ -7,6 +7,7 @@
 | `<f1(z1) f2(z2) f3(z3) f4(z4)>` | `average_four` |
 | `<s(z1) s(z2)>`, `<s'(z1) s'(z2)>` of an activation | `feature_kernel`, `slope_kernel` |
 | `<s^2>`, `<s'^2>`, `<s^4>` of an activation | `square`, `slope_square`, `fourth` |
+| `<s^(p)(z1) s^(q)(z2)>`, and four factors, for many samples | `pair_moments`, `quadruples` |
 
 Errors are stated relative to the average of the absolute value, and above the tolerance they are raised.
 """
@@ -14,6 +15,8 @@ Errors are stated relative to the average of the absolute value, and above the t
 from .activation_moments import feature_kernel, fourth, slope_kernel, slope_square, square
 from .averages import average, average_derivative, average_pair, average_product
 from .four import average_four
+from .four_table import quadruples
+from .pair_table import pair_moments
 
 __all__ = [
     "average",
@@ -23,6 +26,8 @@ __all__ = [
     "average_product",
     "feature_kernel",
     "fourth",
+    "pair_moments",
+    "quadruples",
     "slope_kernel",
     "slope_square",
     "square",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -55,11 +56,43 @@ class KinkedAverages:
 
     def _by_parts(self, i: int, j: int, n: int, turned: bool) -> Floats:
         """Stein's identity for F = z_1^n s^(i-1)_1 s^(j)_2, solved for <z_1^n s^(i)_1 s^(j)_2>."""
-        if i + j > 4:
-            raise InvalidInput(f"orders ({i}, {j}): with kinks, as {self.activation.name!r} has, at most 4 in all")
-        k11, k12, _ = self.entries[::-1] if turned else self.entries
+        entries, straight = self.entries[::-1] if turned else self.entries, self.activation.homogeneity == 1
+        if i + j > 6 or (i + j > 4 and j == 0):
+            raise InvalidInput(f"orders ({i}, {j}): with kinks, as {self.activation.name!r} has, at most 6 in all")
+        if straight and min(i, j) > 1 and (i + j) % 2:  # delta and delta', and the density is even
+            return np.zeros_like(entries[0])
+        if straight and (i, j, n) == (3, 3, 0):  # delta'(z_1) delta'(z_2): a derivative of the density
+            (_, jump), k12, det = self.activation.slope_jumps[0], entries[1], determinant(*entries)
+            return np.asarray(jump**2 * k12 / (2 * math.pi * det**1.5))
+        if i + j > 4 and not straight:
+            return _inserted(self.activation, i, j, entries)
+        k11, k12, _ = entries
         rest = n * self(i - 1, j, n - 1, turned) if n else 0.0
         return (self(i - 1, j, n + 1, turned) - k12 * self(i - 1, j + 1, n, turned)) / k11 - rest
+
+
+def _inserted(activation: Activation, i: int, j: int, entries: Entries) -> Floats:
+    """<s^(i)_1 s^(j)_2> = <s'_1 s'_2 H>, H = p^-1 (-d_1)^(i-1) (-d_2)^(j-1) p for the density p: no derivatives of s'.
+
+    With y = K^-1 z every derivative makes y_k H - d_k H of H, a polynomial in z_1, z_2.
+    """
+    k11, k12, k22 = entries
+    det = determinant(*entries)
+    inverse = ((k22 / det, -k12 / det), (-k12 / det, k11 / det))
+    polynomial: dict[tuple[int, int], Floats] = {(0, 0): np.ones_like(k11)}
+    for k in (*(0,) * (i - 1), *(1,) * (j - 1)):
+        grown: dict[tuple[int, int], Floats] = defaultdict(lambda: np.zeros_like(k11))
+        for (m, n), value in polynomial.items():
+            grown[m + 1, n] += inverse[k][0] * value
+            grown[m, n + 1] += inverse[k][1] * value
+            if (m, n)[k]:
+                grown[m - (k == 0), n - (k == 1)] -= (m, n)[k] * value
+        polynomial = grown
+    slope, total = activation.derivative(1), np.zeros_like(k11)
+    for (m, n), value in polynomial.items():
+        f, g = times(slope, m), times(slope, n)
+        total += value * average_product(f, g, *entries, kinks=activation.kinks, tolerance=TOLERANCE)
+    return total
 
 
 def _integral(activation: Activation, i: int, j: int, n: int, entries: Entries) -> Floats:

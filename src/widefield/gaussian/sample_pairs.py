@@ -13,7 +13,7 @@ from ..base.arrays import Floats, Integers
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Unordered pairs p = (`rows[p]`, `columns[p]`), rows <= columns; the pairs (a, a) of all samples are among them.
+    """Pairs p = (`rows[p]`, `columns[p]`), rows <= columns unless they are `ordered`; every (a, a) is among them.
 
     >>> pairs = Pairs.within(2)
     >>> pairs.rows, pairs.columns
@@ -29,6 +29,12 @@ class Pairs:
         rows, columns = np.triu_indices(first + others)
         kept = (rows < first) | (rows == columns)
         return cls(rows[kept], columns[kept])
+
+    @classmethod
+    def ordered(cls, samples: int) -> Pairs:
+        """All (a, b), in both orders."""
+        rows, columns = (places.ravel() for places in np.indices((samples, samples)))
+        return cls(rows, columns)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -59,3 +65,8 @@ class Pairs:
         kernel[..., self.rows, self.columns] = values
         kernel[..., self.columns, self.rows] = values
         return kernel
+
+    def tensor(self, values: Float[Floats, "*l q q"]) -> Float[Floats, "*l p p p p"]:
+        """Matrices between pairs (a, b) and (c, d) as tensors abcd; all pairs must be there."""
+        number = self.matrix(np.arange(len(self), dtype=np.float64)).astype(np.intp)
+        return np.asarray(values[..., number[:, :, None, None], number[None, None]])

@@ -28,8 +28,8 @@ class SaddlePoint:
         K^l = sigma_{l-1}^2 Phi^{l-1} + beta_{l-1}^2        Phi^l = <phi phi>,  h ~ N(0, K^l)
         G^l = sigma_l^2 G^{l+1} <phi' phi'>                  G^{L+1} = 1
 
-    in `preactivation`, `feature_kernel`, `gradient_kernel` and, for <phi' phi'>, `slopes`; `weight_variances` are
-    sigma_0^2 .. sigma_L^2.
+    in `preactivation`, `feature_kernel`, `gradient_kernel` and, for <phi' phi'>, `slopes`; `tangents` are the NTKs of
+    the preactivations of the layers 1 .. L + 1, and `weight_variances` sigma_0^2 .. sigma_L^2.
     """
 
     activation: Activation
@@ -38,6 +38,7 @@ class SaddlePoint:
     feature_kernel: Float[Floats, "l p p"]
     slopes: Float[Floats, "l p p"]
     gradient_kernel: Float[Floats, "l p p"]
+    tangents: Float[Floats, "l+1 p p"]
 
     # Nobody but `saddle_point` makes one, so that the constructor need not know old words.
     features = former("SaddlePoint", "features", "feature_kernel")
@@ -50,13 +51,21 @@ class SaddlePoint:
         return np.asarray(np.asarray(self.weight_variances[1:])[:, None, None] * above)
 
 
-def saddle_point(network: MLP, x: Float[Floats, "p d"]) -> SaddlePoint:
-    """The kernels of a network for inputs x, with K^0 = x x^T / D in the place of Phi^0."""
-    found, kernel = StaticKernel(network).layers(x), x @ x.T / x.shape[1]
+def saddle_point(
+    network: MLP,
+    x: Float[Floats, "p d"],
+    *,
+    weight_rates: float | tuple[float, ...] = 1.0,
+    bias_rates: float | tuple[float, ...] | None = None,
+) -> SaddlePoint:
+    """The kernels of a network for inputs x, with K^0 = x x^T / D in the place of Phi^0; rates as in `StaticKernel`."""
+    found = StaticKernel(network, weight_rates=weight_rates, bias_rates=bias_rates).layers(x)
+    kernel = x @ x.T / x.shape[1]
     weights, biases = ([scale**2 for scale in scales] for scales in (network.weight_scales, network.bias_scales))
     below = zip(weights, [kernel, *found.feature[:-1]], biases, strict=False)
     covariances = np.stack([w * phi + b for w, phi, b in below])
-    return SaddlePoint(network.phi, tuple(weights), covariances, found.feature, found.slope, found.gradient)
+    kernels = found.feature, found.slope, found.gradient, found.tangents
+    return SaddlePoint(network.phi, tuple(weights), covariances, *kernels)
 
 
 @dataclass(frozen=True, eq=False)

@@ -61,6 +61,9 @@ class LayerKernels:
     nngp: Floats
     ntk: Floats
 
+    tangents: Floats
+    """T^0 .. T^L: the NTK of the preactivations of the layers 1 .. L + 1."""
+
 
 @dataclass(frozen=True)
 class StaticKernel:
@@ -198,7 +201,8 @@ class StaticKernel:
             gradient[layer - 1], alignment[layer - 1] = above, through
         last = found[-1]
         ntk = _finite(self.network, np.asarray(last.tangent))
-        return LayerKernels(feature, slope, gradient, alignment, np.asarray(last.k), ntk)
+        tangents = np.stack([np.asarray(layer.tangent) for layer in found])
+        return LayerKernels(feature, slope, gradient, alignment, np.asarray(last.k), ntk, tangents)
 
     def _prepared(self, x: Floats) -> _Rows:
         return _Rows(jnp.asarray(x), self._profiles(np.mean(x**2, axis=1)))
