@@ -22,6 +22,7 @@ ROOMS = {
     "learning rates of a problem": ("asking.best_rates", "LearningRates"),
     "flow through the layers": ("effective.vertex_flow", "Flow"),
     "check of a flow": ("effective.agreement", "Check"),
+    "part of a study": ("studies.keeping", "Part"),
 }
 """Which class of which module a mark stands for. All theories are in theirs: the file of a trajectory names one."""
 
