@@ -35,7 +35,7 @@ def study(
     """
     import dataclasses
 
-    from ..studies.running import NETWORK
+    from ..studies.plan import NETWORK
     from ..studies.running import study as ask
 
     made = ask(

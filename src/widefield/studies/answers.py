@@ -10,7 +10,6 @@ import xarray as xr
 
 from ..base import tables
 from ..problem.network import MLP
-from ..problem.optimisers import SGD
 from ..problem.problem import Problem
 from .plan import Plan, in_words
 
@@ -93,10 +92,10 @@ class Study:
         return self.problem.network
 
     @property
-    def learning_rate(self) -> float:
-        """The learning rate that goes with it, for losses summed over the training samples of a split."""
-        assert isinstance(self.problem.optimiser, SGD)
-        return float(self.problem.optimiser.learning_rate)  # type: ignore[arg-type]
+    def learning_rate(self) -> float | str:
+        """The learning rate that goes with it, for losses summed over the training samples of a split; "auto" if none was found."""
+        rate = self.problem.optimiser.learning_rate  # type: ignore[attr-defined]
+        return rate if isinstance(rate, str) else float(rate)
 
     @property
     def verdicts(self) -> dict[str, str]:

@@ -9,7 +9,7 @@ from . import baselines, calls, plots, report, scans
 from .answers import Study
 from .desk import Desk, Scan
 from .given import Given
-from .plan import TEST_SHARE, Plan
+from .plan import NETWORK, TEST_SHARE, WIDTH, Plan
 
 
 def concluded(desk: Desk, plan: Plan, given: Given, seed: int) -> Study:
@@ -41,7 +41,7 @@ def _together(desk: Desk, plan: Plan, given: Given, seed: int) -> Study:
     """All answers together, and the problem that is advised."""
     choice = scans.choice_of(desk.advised())
     steps = desk.bench.steps
-    rate = float(desk.answers["rate"].advice) if "rate" in desk.answers else 0.1
+    rate: float | str = float(desk.answers["rate"].advice) if "rate" in desk.answers else "auto"
     if desk.folder.has(choice.name):
         part = desk.choice(choice, 0.0)
         assert part is not None
@@ -54,7 +54,7 @@ def _together(desk: Desk, plan: Plan, given: Given, seed: int) -> Study:
         "rows": f"{min(sizes.rows, raw.samples)} of {raw.samples}" + (", drawn at random" * (sizes.rows < raw.samples)),
         "splits": f"{sizes.splits}, {TEST_SHARE:.0%} of the rows are test samples",
         "networks": f"{sizes.seeds} of width {desk.bench.width} for every split and choice, {sizes.steps} steps",
-        "advised": f"{calls.written(choice.network)}, learning rate {rate:g}, {steps} steps",
+        "advised": f"{calls.written(choice.network)}, learning rate {rate if isinstance(rate, str) else format(rate, 'g')}, {steps} steps",
     }
     minutes = round(1.3 * max(plan.total + 8 * bool(desk.left_out), desk.clock.budget) / 60 + 1)
     return Study(
@@ -65,7 +65,16 @@ def _together(desk: Desk, plan: Plan, given: Given, seed: int) -> Study:
         problem=bench.problem(choice, 0, rate),
         setup=calls.setup(given.code, desk.bench, sizes, raw.samples, seed),
         heading=f"{raw.samples} samples, {raw.dimension} inputs, {kind}",
-        again=given.again(desk.folder.path, minutes, desk.grid.rules),
+        again=_again(desk, given, minutes, seed),
         seconds=desk.clock.elapsed,
         facts=facts,
     )
+
+
+def _again(desk: Desk, given: Given, minutes: int, seed: int) -> str:
+    """What to type to go on in the same folder, with more time."""
+    options: dict[str, object] = {"folder": desk.folder.path.as_posix(), "minutes": minutes}
+    options |= {"rules": desk.grid.rules} if desk.grid.rules else {}
+    options |= {"width": desk.bench.width} if desk.bench.width != WIDTH else {}
+    options |= {"seed": seed} if seed else {}
+    return given.again(options, None if desk.network == NETWORK else desk.network)

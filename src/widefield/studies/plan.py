@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ..asking.solving import solve
 from ..base.errors import FileProblem
+from ..problem.network import MLP
 from .training import KERNEL_SEEDS, SEARCH_STEPS, Bench, Choice
 
 @dataclass(frozen=True)
@@ -24,6 +25,9 @@ class Grid:
 
 WIDTH_SPLITS, WIDTH_SEEDS = 3, 6
 TEST_SHARE = 0.2
+WIDTH = 128
+NETWORK = MLP(hidden_layers=2, activation="tanh", richness=1.0, bias_variances=0.1, train_biases=True)
+"""What is varied if no network is given: it has biases, because tables have no symmetry under x -> -x."""
 
 QUESTIONS = ("scale", "rate", "baselines", "richness", "depth", "width", "rule")
 """In the order in which they are asked: what matters most comes first, what there is no time for is left out."""
@@ -217,8 +221,3 @@ def in_words(seconds: float) -> str:
     """
     return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.1f} min"
 
-
-def choices_in_order(values: Sequence[float], first: float) -> list[float]:
-    """Values to be tried, that which is needed most first: `first`, then outwards from it and the ends."""
-    rest = [value for value in values if value != first]
-    return [first, *sorted(rest, key=lambda value: (value != values[0], -value))] if first in values else list(values)

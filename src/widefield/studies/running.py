@@ -24,13 +24,10 @@ from .concluding import concluded
 from .desk import Desk
 from .given import Given, as_given
 from .keeping import Folder, Part, digest
-from .plan import TEST_SHARE, Clock, Costs, Grid, Plan, from_table, in_words, measured, planned, to_table
+from .plan import NETWORK, TEST_SHARE, WIDTH, Clock, Costs, Grid, Plan, from_table, in_words, measured, planned, to_table
 from .training import Bench
 
 LEAST_ROWS = 20
-NETWORK = MLP(hidden_layers=2, activation="tanh", richness=1.0, bias_variances=0.1, train_biases=True)
-"""What is varied if no network is given: it has biases, because tables have no symmetry under x -> -x."""
-
 _ASK: dict[str, Callable[[Desk], Answer | None]] = {
     "scale": beginnings.scale,
     "rate": beginnings.rate,
@@ -56,7 +53,7 @@ def study(
     depths: Sequence[int] = Grid.depths,
     widths: Sequence[int] = Grid.widths,
     rules: Sequence[str] = (),
-    width: int = 128,
+    width: int = WIDTH,
     seed: int = 0,
     overwrite: bool = False,
     progress: bool | None = None,

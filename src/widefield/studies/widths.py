@@ -36,7 +36,11 @@ _MOST_STEPS = 20_000
 def width(desk: Desk) -> Answer | None:
     """Networks of several widths at what is advised so far, up to the step at which training is stopped."""
     choice = choice_of(desk.advised())
-    taken, stop = settled(desk, choice)
+    known = settled(desk, choice)
+    if known is None:
+        desk.left_out["width"] = "no learning rate was found in time"
+        return None
+    taken, stop = known
     bench = dataclasses.replace(desk.bench, splits=desk.bench.splits[:WIDTH_SPLITS], seeds=WIDTH_SEEDS, steps=stop)
     found = []
     for value in sorted(desk.grid.widths):
@@ -46,19 +50,19 @@ def width(desk: Desk) -> Answer | None:
         part = desk.part(name, f"width {value}", expected, lambda wide=wide: at_width(wide, choice, taken))  # type: ignore[misc]
         if part is not None:
             found.append((value, part))
-    if len(found) < len(desk.grid.widths):
-        desk.left_out["width"] = "no time for " + ", ".join(map(str, sorted(desk.grid.widths)[len(found) :]))
+    missing = [value for value in desk.grid.widths if value not in dict(found)]
+    if missing:
+        desk.left_out["width"] = f"no time for {', '.join(map(str, missing))}"
     if len(found) < 2:
         return None
-    predicted = desk.part("fluctuations", "fluctuations, by theory", 8.0, lambda: fluctuating(bench, choice, taken))
+    predicted = desk.part(f"fluctuations-{choice.name}", "fluctuations, by theory", 8.0, lambda: fluctuating(bench, choice, taken))
     return _answer(desk, choice, bench, taken, found, predicted)
 
 
-def settled(desk: Desk, choice: Choice) -> tuple[float, int]:
-    """Learning rate and last step of a choice that was trained before; else those of the study as a whole."""
-    path = desk.folder.file("parts", choice.name)
-    if not path.exists():
-        return float(desk.answers["rate"].advice), desk.bench.steps
+def settled(desk: Desk, choice: Choice) -> tuple[float, int] | None:
+    """Learning rate and last step of a choice that was trained before; else those of the study; None without a rate."""
+    if not desk.folder.has(choice.name):
+        return (float(desk.answers["rate"].advice), desk.bench.steps) if "rate" in desk.answers else None
     part = desk.choice(choice, 0.0)
     assert part is not None
     return float(part.attrs["learning_rate"]), max(1, Scan((choice,), (part,)).stops()[0])
