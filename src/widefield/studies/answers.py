@@ -93,7 +93,7 @@ class Study:
 
     @property
     def learning_rate(self) -> float | str:
-        """The learning rate that goes with it, for losses summed over the training samples of a split; "auto" if none was found."""
+        """Goes with it, for losses summed over the training samples of a split; "auto" if none was found in time."""
         rate = self.problem.optimiser.learning_rate  # type: ignore[attr-defined]
         return rate if isinstance(rate, str) else float(rate)
 

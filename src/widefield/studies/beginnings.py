@@ -76,7 +76,7 @@ def oddities(raw: Samples, names: tuple[str, ...]) -> list[tuple[str, str, str]]
     values = np.unique(raw.y)
     if raw.outputs == 1 and 2 < len(values) <= min(_FEW, raw.samples // 3) and (values == values.round()).all():
         listed = ", ".join(f"{value:g}" for value in values)
-        text = f"The target has {len(values)} values, {listed}: if these are classes, ask with classes = True (--classes)."
+        text = f"The target has {len(values)} values, {listed}: for classes, ask with classes = True (--classes)."
         found.append(("different targets", str(len(values)), text))
     return found
 
@@ -123,7 +123,7 @@ def which_rate(numbers: dict[str, float], samples: int) -> str:
     taken = numbers["suggested"]
     return (
         f"Take {taken:g}, for a loss that is summed over the {samples} training samples (for a mean over samples: "
-        f"{taken * samples:.3g}). Rates up to {numbers['limit']:.3g} ± {numbers['limit_error']:.2g} train; the kernel at "
-        f"the start allows {numbers['kernel_rate']:.3g}; training is fastest near {numbers['best']:.3g}. Every "
+        f"{taken * samples:.3g}). Rates up to {numbers['limit']:.3g} ± {numbers['limit_error']:.2g} train; the kernel "
+        f"at the start allows {numbers['kernel_rate']:.3g}; training is fastest near {numbers['best']:.3g}. Every "
         "richness, depth and rule below has a rate of its own, found in the same way."
     )

@@ -50,11 +50,12 @@ def _together(desk: Desk, plan: Plan, given: Given, seed: int) -> Study:
     raw, sizes = desk.raw, plan.sizes
     classes = getattr(given.source, "classes", None)
     kind = f"{len(classes)} classes" if classes else f"{raw.outputs} target{'s' if raw.outputs > 1 else ''}"
+    word = rate if isinstance(rate, str) else f"{rate:g}"
     facts = {
         "rows": f"{min(sizes.rows, raw.samples)} of {raw.samples}" + (", drawn at random" * (sizes.rows < raw.samples)),
         "splits": f"{sizes.splits}, {TEST_SHARE:.0%} of the rows are test samples",
         "networks": f"{sizes.seeds} of width {desk.bench.width} for every split and choice, {sizes.steps} steps",
-        "advised": f"{calls.written(choice.network)}, learning rate {rate if isinstance(rate, str) else format(rate, 'g')}, {steps} steps",
+        "advised": f"{calls.written(choice.network)}, learning rate {word}, {steps} steps",
     }
     minutes = round(1.3 * max(plan.total + 8 * bool(desk.left_out), desk.clock.budget) / 60 + 1)
     return Study(

@@ -155,7 +155,7 @@ class Plan:
 
 
 def planned(pilot: Pilot, rows: int, budget: float, width: int, layers: int, grid: Grid) -> Plan:
-    """The largest sizes at which all questions fit into `budget` seconds; if none do, the smallest and fewer questions."""
+    """The largest sizes at which all questions fit into `budget` seconds; else the smallest, and fewer questions."""
     wanted = [name for name in QUESTIONS if name != "rule" or grid.rules]
     levels = [dataclasses.replace(level, rows=min(level.rows, rows)) for level in LEVELS]
 

@@ -9,16 +9,21 @@ from .answers import Answer, Study, Table
 from .plan import in_words
 
 _STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff; max-width: 62rem; margin: 0 auto; padding: 1.5rem; }
-h1 { font-size: 1.6rem; margin-bottom: 0.2rem; } h2 { font-size: 1.2rem; margin-top: 2.4rem; border-top: 1px solid #ddd; padding-top: 1rem; }
+body { font: 16px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff; max-width: 62rem;
+  margin: 0 auto; padding: 1.5rem; }
+h1 { font-size: 1.6rem; margin-bottom: 0.2rem; }
+h2 { font-size: 1.2rem; margin-top: 2.4rem; border-top: 1px solid #ddd; padding-top: 1rem; }
 p.verdict { background: #f0f6fa; border-left: 4px solid #0072b2; padding: 0.6rem 0.9rem; }
-p.note, footer, caption, .facts { color: #555; font-size: 0.9rem; }
+footer, .facts { color: #555; font-size: 0.9rem; }
 table { border-collapse: collapse; margin: 1rem 0; font-size: 0.9rem; display: block; overflow-x: auto; }
 th, td { padding: 0.25rem 0.8rem; text-align: right; border-bottom: 1px solid #e5e5e5; white-space: nowrap; }
 th { white-space: normal; vertical-align: bottom; }
-th:first-child, td:first-child { text-align: left; } tr.advised { background: #fff6df; font-weight: 600; }
-img { max-width: 100%; height: auto; } pre { background: #f6f6f6; padding: 0.8rem; overflow-x: auto; font-size: 0.82rem; }
-summary { cursor: pointer; color: #0072b2; } ul { padding-left: 1.2rem; }
+th:first-child, td:first-child { text-align: left; }
+tr.advised { background: #fff6df; font-weight: 600; }
+img { max-width: 100%; height: auto; }
+pre { background: #f6f6f6; padding: 0.8rem; overflow-x: auto; font-size: 0.82rem; }
+summary { cursor: pointer; color: #0072b2; }
+ul { padding-left: 1.2rem; }
 """
 
 
@@ -41,7 +46,10 @@ def page(study: Study, figures: dict[str, bytes]) -> str:
 
 
 def _summary(study: Study) -> str:
-    lines = [f"<li><b>{escape(a.title)}</b> {escape(a.verdict.split('. ')[0].rstrip('.'))}.</li>" for a in study.answers.values()]
+    lines = []
+    for answer in study.answers.values():
+        first = answer.verdict.split(". ")[0].rstrip(".")
+        lines.append(f"<li><b>{escape(answer.title)}</b> {escape(first)}.</li>")
     return f"<h2>In short</h2>\n<ul>\n{chr(10).join(lines)}\n</ul>"
 
 
@@ -84,8 +92,8 @@ def _left_out(study: Study) -> str:
 def _going_on(study: Study) -> str:
     return (
         "<h2>Going on from here</h2>\n<p>Everything above comes from public calls. Those of each section come after "
-        f"these:</p>\n<pre>{escape(study.setup)}</pre>\n<p>The files: <code>networks/*.nc</code> are trained networks of "
-        "the first split with their kernels, each with the problem that it answers; <code>parts/*.nc</code> are the "
+        f"these:</p>\n<pre>{escape(study.setup)}</pre>\n<p>The files: <code>networks/*.nc</code> are trained networks "
+        "of the first split with their kernels, each with the problem that it answers; <code>parts/*.nc</code> are the "
         "numbers behind the tables; <code>figures/*.png</code> the figures. <code>wf.load</code> opens all of the "
         "<code>.nc</code> files.</p>"
     )
@@ -95,11 +103,11 @@ def _method(study: Study) -> str:
     facts = "".join(f"<li>{escape(name)}: {escape(value)}</li>" for name, value in study.facts.items())
     return (
         "<h2>How the verdicts are made</h2>\n<p>Losses are squared errors over those of predicting the mean of the "
-        "training targets, that is 1 − R²: 0 is perfect, 1 no better than the mean. Error bars are standard errors over "
-        "random splits into training and test samples, corrected for the overlap of splits (Nadeau and Bengio, 2003); "
+        "training targets, that is 1 − R²: 0 is perfect, 1 no better than the mean. Error bars are standard errors "
+        "over random splits into training and test samples, corrected for the overlap of splits (Nadeau and Bengio, 2003); "
         "each split has networks of its own, whose mean counts. Choices are compared split by split with the best one; "
-        "a difference counts if it exceeds its 95% interval (Student's t, shared by all comparisons of a question), and "
-        "else there is no difference within error bars. Training is stopped, for each split, at the step that is best "
+        "a difference counts if it exceeds its 95% interval (Student's t, shared by all comparisons of a question), "
+        "and else there is no difference within error bars. Training is stopped, for each split, at the step that is best "
         f"on all other splits.</p>\n<ul class='facts'>{facts}</ul>\n"
         f"<footer>widefield study, {escape(in_words(study.seconds))}</footer>"
     )

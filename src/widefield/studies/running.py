@@ -92,7 +92,8 @@ def study(
         raise InvalidInput(f"network = {check.shown(base)} must be an MLP of positive richness in 'mean-field'")
     for name in ("weight_variances", "bias_variances", "width_ratios"):
         if isinstance(getattr(base, name), tuple):
-            raise InvalidInput(f"network.{name} = {getattr(base, name)} is one for each layer, but depths are varied: give one")
+            value = getattr(base, name)
+            raise InvalidInput(f"network.{name} = {value} has a number for each layer, but depths are varied: give one")
     width = check.integer("width", width, least=2)
     clock = Clock(check.number("minutes", minutes, above=0.0))
     asked = {"data": digest(raw), "network": tomli_w.dumps(base.to_table()), "width": width, "seed": int(seed)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from functools import partial
 
 import numpy as np
 import xarray as xr
@@ -47,7 +48,7 @@ def width(desk: Desk) -> Answer | None:
         wide = dataclasses.replace(bench, width=value)
         name = f"width-{value}-{choice.name}"
         expected = desk.costs.widened(value) * stop / desk.bench.steps
-        part = desk.part(name, f"width {value}", expected, lambda wide=wide: at_width(wide, choice, taken))  # type: ignore[misc]
+        part = desk.part(name, f"width {value}", expected, partial(at_width, wide, choice, taken))
         if part is not None:
             found.append((value, part))
     missing = [value for value in desk.grid.widths if value not in dict(found)]
@@ -55,12 +56,12 @@ def width(desk: Desk) -> Answer | None:
         desk.left_out["width"] = f"no time for {', '.join(map(str, missing))}"
     if len(found) < 2:
         return None
-    predicted = desk.part(f"fluctuations-{choice.name}", "fluctuations, by theory", 8.0, lambda: fluctuating(bench, choice, taken))
+    predicted = desk.part(f"fluctuations-{choice.name}", "fluctuations, by theory", 8.0, partial(fluctuating, bench, choice, taken))
     return _answer(desk, choice, bench, taken, found, predicted)
 
 
 def settled(desk: Desk, choice: Choice) -> tuple[float, int] | None:
-    """Learning rate and last step of a choice that was trained before; else those of the study; None without a rate."""
+    """Learning rate and last step of a choice that was trained before, else of the study; None without a rate."""
     if not desk.folder.has(choice.name):
         return (float(desk.answers["rate"].advice), desk.bench.steps) if "rate" in desk.answers else None
     part = desk.choice(choice, 0.0)
@@ -164,8 +165,8 @@ def _answer(
     code = "\n".join(
         (
             f"network = {calls.written(choice.network)}",
-            f"problem = wf.Problem(network, splits[0], optimiser=wf.SGD({taken!r}, steps={bench.steps}), record=wf.Record("
-            f"steps=({bench.steps},), samples=1, kernels=False, neurons=0))",
+            f"problem = wf.Problem(network, splits[0], optimiser=wf.SGD({taken!r}, steps={bench.steps}), "
+            f"record=wf.Record(steps=({bench.steps},), samples=1, kernels=False, neurons=0))",
             f"runs = {{width: wf.solve(problem, wf.FiniteWidth(width, seeds={WIDTH_SEEDS}, dtype='float32')) "
             f"for width in {tuple(int(v) for v in widths)}}}",
             "",
