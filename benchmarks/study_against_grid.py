@@ -36,7 +36,12 @@ Floats = NDArray[np.float64]
 
 def table(name: str) -> tuple[Floats, Any]:
     """Inputs and targets, words for classes."""
-    loaders = {"diabetes": "load_diabetes", "wine": "load_wine", "breast-cancer": "load_breast_cancer", "digits": "load_digits"}
+    loaders = {
+        "diabetes": "load_diabetes",
+        "wine": "load_wine",
+        "breast-cancer": "load_breast_cancer",
+        "digits": "load_digits",
+    }
     x, y = getattr(sklearn.datasets, loaders[name])(return_X_y=True)
     return x, y if name == "diabetes" else y.astype(str)
 
@@ -86,7 +91,9 @@ def started(key: Any, dimension: int, depth: int, count: int, width: int) -> Any
 
 
 @partial(jax.jit, static_argnames=("depth", "steps", "width"))
-def curves(key: Any, x: Any, y: Any, x_test: Any, y_test: Any, rate: Any, gamma0: Any, *, depth: int, steps: int, width: int) -> Any:
+def curves(
+    key: Any, x: Any, y: Any, x_test: Any, y_test: Any, rate: Any, gamma0: Any, *, depth: int, steps: int, width: int
+) -> Any:
     """Test loss at every step, over that of the mean of the training targets."""
     gamma = gamma0 * math.sqrt(width)
     begin = started(key, x.shape[1], depth, y.shape[1], width)
@@ -135,21 +142,22 @@ def checked(name: str, minutes: float, splits: int, seeds: int, steps: int) -> b
     train, began = len(data[0][0]), time.monotonic()
     best: tuple[float, Floats, str] = (math.inf, np.zeros(splits), "")
     for depth, gamma0 in itertools.product(DEPTHS, RICHNESS):
-        for rate in RATES:
-            found = over_splits(data, gamma0, depth, rate / train, steps, seeds, WIDTH)
+        for tried in RATES:
+            found = over_splits(data, gamma0, depth, tried / train, steps, seeds, WIDTH)
             means = np.where(np.isfinite(found).all(axis=0), found.mean(axis=0), np.inf)
             place = int(np.argmin(means))
             if means[place] < best[0]:
-                label = f"richness {gamma0:g}, {depth} layers, rate {rate / train:.3g}, step {place}"
+                label = f"richness {gamma0:g}, {depth} layers, rate {tried / train:.3g}, step {place}"
                 best = (float(means[place]), found[:, place], label)
-    network, advised_steps = study.network, study.problem.optimiser.steps
-    ours = over_splits(data, network.richness, network.hidden_layers, study.learning_rate, advised_steps, 2 * seeds, WIDTH)[:, -1]
+    network, advised_steps, rate = study.network, study.problem.optimiser.steps, float(study.learning_rate)
+    ours = over_splits(data, network.richness, network.hidden_layers, rate, advised_steps, 2 * seeds, WIDTH)[:, -1]
     gap = ours - best[1]
     bar = 2 * error(gap)
     good = bool(gap.mean() <= bar)
+    size = len(DEPTHS) * len(RICHNESS) * len(RATES)
     print(
-        f"{name}: advised richness {network.richness:g}, {network.hidden_layers} layers, rate {study.learning_rate:.3g}, "
-        f"step {advised_steps}: {ours.mean():.4f} ± {error(ours):.4f}; best of {len(DEPTHS) * len(RICHNESS) * len(RATES)}: "
+        f"{name}: advised richness {network.richness:g}, {network.hidden_layers} layers, rate {rate:.3g}, step "
+        f"{advised_steps}: {ours.mean():.4f} ± {error(ours):.4f}; best of {size}: "
         f"{best[2]}: {best[0]:.4f} ± {error(best[1]):.4f}; difference {gap.mean():.4f} ± {bar:.4f} -> "
         f"{'within error bars' if good else 'OUTSIDE ERROR BARS'}; grid took {time.monotonic() - began:.0f} s",
         flush=True,

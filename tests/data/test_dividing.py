@@ -14,7 +14,7 @@ def rows_of(split, part):
     """Numbers of the samples in a part of a split, by their inputs."""
     raw = split.data
     x = raw.x if part == "train" else raw.x_test
-    return [int(np.flatnonzero((X == row).all(axis=1))[0]) for row in x]
+    return [int(np.flatnonzero((row == X).all(axis=1))[0]) for row in x]
 
 
 def test_every_sample_is_in_one_part_and_divisions_differ():

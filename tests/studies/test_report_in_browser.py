@@ -78,8 +78,8 @@ def browsed(url, folder, *options):
     """Open an address in headless Chromium."""
     command = [
         CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
-        f"--user-data-dir={folder}", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--window-size=1000,900",
-        "--enable-logging=stderr", "--virtual-time-budget=4000", *options, url,
+        f"--user-data-dir={folder}", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+        "--window-size=1000,900", "--enable-logging=stderr", "--virtual-time-budget=4000", *options, url,
     ]  # fmt: skip
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
 

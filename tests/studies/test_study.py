@@ -222,7 +222,17 @@ def test_the_command(made, tmp_path, monkeypatch, capsys):
 
     seen = {}
     monkeypatch.setattr(running, "study", lambda data, **given: seen.update(given, data=data) or made)
-    arguments = ["t.csv", "--target", "colour", "--minutes", "2", "--rules", "hebb, feedback-alignment", "--classes", "-q"]
+    arguments = [
+        "t.csv",
+        "--target",
+        "colour",
+        "--minutes",
+        "2",
+        "--rules",
+        "hebb, feedback-alignment",
+        "--classes",
+        "-q",
+    ]
     monkeypatch.setattr(sys, "argv", ["widefield", "study", *arguments])
     with pytest.raises(SystemExit) as stopped:
         cli.main()

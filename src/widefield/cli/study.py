@@ -15,13 +15,16 @@ from .terminal import say
 def study(
     data: Annotated[Path, typer.Argument(help="Your own data: a CSV or NPZ file.")],
     target: Target = None,
-    classes: Annotated[bool, typer.Option("--classes", help="Numbers in the target column are names of classes.")] = False,
+    classes: Annotated[
+        bool, typer.Option("--classes", help="Numbers in the target column are names of classes.")
+    ] = False,
     minutes: Annotated[float, typer.Option(help="How long it may take, about.")] = 5.0,
     folder: Annotated[
         Path | None, typer.Option(help="Where report, figures and files go; <name of the data>-study if not given.")
     ] = None,
     rules: Annotated[
-        str | None, typer.Option(help="Learning rules to try beside gradient descent, by commas: feedback-alignment, ...")
+        str | None,
+        typer.Option(help="Learning rules to try beside gradient descent, by commas: feedback-alignment, ..."),
     ] = None,
     activation: Annotated[str, typer.Option(help="Of the networks: tanh, relu, gelu, ...")] = "tanh",
     width: Annotated[int, typer.Option(help="Of the networks that are trained.")] = 128,

@@ -47,10 +47,7 @@ def scale(desk: Desk) -> Answer:
 def in_range(within: bool, inputs: float, targets: float, oddities: list[str]) -> str:
     """Sizes in words, and what was done about them."""
     sizes = f"|x|²/D is {inputs:.3g} and |y| is {targets:.3g}, where theories and learning rates expect about 1"
-    if within:
-        first = f"Yes: {sizes}."
-    else:
-        first = f"No: {sizes}. Train on standardised data, as was done here."
+    first = f"Yes: {sizes}." if within else f"No: {sizes}. Train on standardised data, as was done here."
     return " ".join((first, *oddities))
 
 
@@ -104,7 +101,9 @@ def rate(desk: Desk) -> Answer | None:
         desk.left_out["rate"] = "no time"
         return None
     samples = desk.bench.splits[0].load().samples
-    attributes = {name: float(data.attrs[name]) for name in ("limit", "limit_error", "kernel_rate", "suggested", "best")}
+    attributes = {
+        name: float(data.attrs[name]) for name in ("limit", "limit_error", "kernel_rate", "suggested", "best")
+    }
     start = float(data["initial_loss"])
     rows = tuple(
         (f"{float(r):.3g}", "diverges" if np.isnan(loss) else f"{float(loss) / start:.3g}", f"{float(r) * samples:.3g}")
@@ -115,7 +114,9 @@ def rate(desk: Desk) -> Answer | None:
     code += f"steps={steps}, learning_rates=np.array({_RATES}) * limit.rate, repetitions=2)"
     marked = int(np.argmin(np.abs(data["rate"].values - attributes["suggested"])))
     verdict = which_rate(attributes, samples)
-    return Answer("rate", "Which learning rate?", verdict, attributes["suggested"], Table(headings, rows, marked), data, code)
+    return Answer(
+        "rate", "Which learning rate?", verdict, attributes["suggested"], Table(headings, rows, marked), data, code
+    )
 
 
 def which_rate(numbers: dict[str, float], samples: int) -> str:

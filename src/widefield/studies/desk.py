@@ -148,7 +148,10 @@ class Scan:
             "stopping_step": (axis, self.stops()),
             "learning_rate": (axis, self.rates()),
             "test_curve": ((axis, "split", "step"), np.stack([p["test_loss"].mean("seed").values for p in self.parts])),
-            "train_curve": ((axis, "step"), np.stack([p["train_loss"].mean(("seed", "split")).values for p in self.parts])),
+            "train_curve": (
+                (axis, "step"),
+                np.stack([p["train_loss"].mean(("seed", "split")).values for p in self.parts]),
+            ),
         }
         if "test_accuracy" in self.parts[0]:
             variables["test_accuracy"] = ((axis, "split"), self.at_stop("test_accuracy"))

@@ -45,7 +45,9 @@ class Given(NamedTuple):
     def again(self, options: dict[str, Any], network: MLP | None) -> str:
         """The command or call that goes on, with options that are not the usual ones."""
         if self.command:
-            words = {name: ",".join(value) if isinstance(value, tuple) else str(value) for name, value in options.items()}
+            words = {
+                name: ",".join(value) if isinstance(value, tuple) else str(value) for name, value in options.items()
+            }
             if network is not None:
                 words["activation"] = str(network.activation)
             return " ".join((self.command, *(f"--{name} {shlex.quote(word)}" for name, word in words.items())))
@@ -70,7 +72,9 @@ def as_given(X: Any, y: Any, target: str | Sequence[str], classes: bool | None) 
         raise InvalidInput("y is missing: give targets, or the path of a file and its target column")
     if classes:
         words = np.asarray(y).reshape(-1).astype(str)
-        return Given(Data(X, words), "wf.Data(X, np.asarray(y).reshape(-1).astype(str))", "", "X, y, classes=True", "study")
+        return Given(
+            Data(X, words), "wf.Data(X, np.asarray(y).reshape(-1).astype(str))", "", "X, y, classes=True", "study"
+        )
     return Given(Data(X, y), "wf.Data(X, y)", "", "X, y", "study")
 
 

@@ -13,7 +13,7 @@ from ..base.arrays import Floats
 from ..base.statistics import quantile
 
 LEVEL = 0.95
-"""Of intervals, shared by all comparisons of one question (Bonferroni)."""
+"""Of intervals, shared by all pairs of choices of one question (Bonferroni)."""
 
 
 @dataclass(frozen=True)
@@ -89,12 +89,13 @@ def judged(losses: Float[Floats, "choices splits"], test_share: float) -> Judgem
     """Judge losses of choices over the same splits. Choices that were not finite anywhere are never alike to others.
 
     The difference of every choice from the best is taken split by split, which removes what all choices share, and
-    compared with its error over splits at the level 1 - 0.05 / (choices - 1).
+    compared with its error over splits at the level 1 - 0.05 / pairs, pairs = choices (choices - 1) / 2: which one
+    is best is known only afterwards, so that any pair may be the one that is compared.
     """
     means = np.where(np.isfinite(losses).all(axis=1), losses.mean(axis=1), np.inf)
     best = int(np.argmin(means))
-    others = max(1, len(losses) - 1)
-    level = 1 - (1 - LEVEL) / others
+    pairs = max(1, len(losses) * (len(losses) - 1) // 2)
+    level = 1 - (1 - LEVEL) / pairs
     differences, halves, alike = [], [], []
     for number, row in enumerate(losses):
         found = over_splits(row - losses[best], test_share)
@@ -108,7 +109,9 @@ def judged(losses: Float[Floats, "choices splits"], test_share: float) -> Judgem
     )
 
 
-def stopped(curves: Float[Floats, "splits steps"]) -> tuple[Float[Floats, " splits"], Int[NDArray[np.int64], " splits"]]:
+def stopped(
+    curves: Float[Floats, "splits steps"],
+) -> tuple[Float[Floats, " splits"], Int[NDArray[np.int64], " splits"]]:
     """Test losses at the step that was best on average over all other splits, and the numbers of these steps.
 
     So no split has a say in when its own training ends. A single split ends with the last step.

@@ -13,6 +13,7 @@ from ..base.errors import FileProblem
 from ..problem.network import MLP
 from .training import KERNEL_SEEDS, SEARCH_STEPS, Bench, Choice
 
+
 @dataclass(frozen=True)
 class Grid:
     """What is tried: richness, 0 being the lazy limit, depths, widths, and learning rules beside gradient descent."""
@@ -220,4 +221,3 @@ def in_words(seconds: float) -> str:
     ('42 s', '3.3 min')
     """
     return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.1f} min"
-

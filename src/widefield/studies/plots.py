@@ -126,7 +126,9 @@ def _width(data: xr.Dataset) -> Figure:
             _point(losses, value, data["test_loss"].values[place], COLOURS[0])
             _point(scatters, value, 100 * data["scatter"].values[place], COLOURS[0])
         limit = data.attrs["infinite_width_loss"]
-        losses.axhspan(0.95 * limit, 1.05 * limit, color=COLOURS[2], alpha=0.2, linewidth=0, label="infinite width ± 5%")
+        losses.axhspan(
+            0.95 * limit, 1.05 * limit, color=COLOURS[2], alpha=0.2, linewidth=0, label="infinite width ± 5%"
+        )
         losses.axhline(limit, color=COLOURS[2], linewidth=1)
         losses.set(xscale="log", xlabel="width", ylabel=f"test {_LOSS}")
         reach = np.geomspace(widths[0], max(widths[-1], data.attrs["output_width"]) * 1.2, 50)

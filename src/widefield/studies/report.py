@@ -104,10 +104,10 @@ def _method(study: Study) -> str:
     return (
         "<h2>How the verdicts are made</h2>\n<p>Losses are squared errors over those of predicting the mean of the "
         "training targets, that is 1 − R²: 0 is perfect, 1 no better than the mean. Error bars are standard errors "
-        "over random splits into training and test samples, corrected for the overlap of splits (Nadeau and Bengio, 2003); "
+        "over random splits into training and test samples, corrected for their overlap (Nadeau and Bengio, 2003); "
         "each split has networks of its own, whose mean counts. Choices are compared split by split with the best one; "
-        "a difference counts if it exceeds its 95% interval (Student's t, shared by all comparisons of a question), "
-        "and else there is no difference within error bars. Training is stopped, for each split, at the step that is best "
+        "a difference counts if it exceeds its 95% interval (Student's t, shared by all pairs of choices), and else "
+        "there is no difference within error bars. Training is stopped, for each split, at the step that is best "
         f"on all other splits.</p>\n<ul class='facts'>{facts}</ul>\n"
         f"<footer>widefield study, {escape(in_words(study.seconds))}</footer>"
     )

@@ -24,7 +24,20 @@ from .concluding import concluded
 from .desk import Desk
 from .given import Given, as_given
 from .keeping import Folder, Part, digest
-from .plan import NETWORK, TEST_SHARE, WIDTH, Clock, Costs, Grid, Plan, from_table, in_words, measured, planned, to_table
+from .plan import (
+    NETWORK,
+    TEST_SHARE,
+    WIDTH,
+    Clock,
+    Costs,
+    Grid,
+    Plan,
+    from_table,
+    in_words,
+    measured,
+    planned,
+    to_table,
+)
 from .training import Bench
 
 LEAST_ROWS = 20

@@ -220,7 +220,12 @@ def _table(heading: str, words: Sequence[str], scan: Scan, judgement: Judgement,
         gap += "" if place == judgement.best else f" ± {judgement.halves[place]:.2g}"
         if place in judgement.alike and place != judgement.best:
             gap += " (no difference)"
-        cells = [word, str(over_splits(data["train_loss"].values[place], TEST_SHARE)), str(judgement.losses[place]), gap]
+        cells = [
+            word,
+            str(over_splits(data["train_loss"].values[place], TEST_SHARE)),
+            str(judgement.losses[place]),
+            gap,
+        ]
         if classified:
             cells.append(str(over_splits(data["test_accuracy"].values[place], TEST_SHARE)))
         cells += [str(int(data["stopping_step"][place])), f"{float(data['learning_rate'][place]):.3g}"]

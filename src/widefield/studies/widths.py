@@ -16,7 +16,6 @@ from ..data.arrays import Data
 from ..data.samples import Samples
 from ..problem.optimisers import SGD
 from ..problem.problem import Problem, Record
-from ..theories.finite_width import FiniteWidth
 from ..theories.fluctuations import Fluctuations
 from . import calls
 from .answers import Answer, Table
@@ -56,7 +55,9 @@ def width(desk: Desk) -> Answer | None:
         desk.left_out["width"] = f"no time for {', '.join(map(str, missing))}"
     if len(found) < 2:
         return None
-    predicted = desk.part(f"fluctuations-{choice.name}", "fluctuations, by theory", 8.0, partial(fluctuating, bench, choice, taken))
+    predicted = desk.part(
+        f"fluctuations-{choice.name}", "fluctuations, by theory", 8.0, partial(fluctuating, bench, choice, taken)
+    )
     return _answer(desk, choice, bench, taken, found, predicted)
 
 
@@ -137,7 +138,12 @@ def excess(widths: Float[Floats, " n"], losses: Float[Floats, "n splits"]) -> tu
 
 
 def _answer(
-    desk: Desk, choice: Choice, bench: Bench, taken: float, found: list[tuple[int, xr.Dataset]], theory: xr.Dataset | None
+    desk: Desk,
+    choice: Choice,
+    bench: Bench,
+    taken: float,
+    found: list[tuple[int, xr.Dataset]],
+    theory: xr.Dataset | None,
 ) -> Answer:
     widths = np.array([value for value, _ in found], dtype=np.float64)
     losses = np.stack([part["test_loss"].mean("seed").values for _, part in found])
@@ -181,7 +187,9 @@ def _answer(
     headings = ("width", "test loss", "scatter of test outputs between networks")
     marked = next((place for place, value in enumerate(widths) if value == advice), None)
     verdict = how_wide(widths, near, narrow, predicted, over_splits(scatters[-1], TEST_SHARE))
-    return Answer("width", "Which width is wide enough for 5%?", verdict, advice, Table(headings, rows, marked), data, code)
+    return Answer(
+        "width", "Which width is wide enough for 5%?", verdict, advice, Table(headings, rows, marked), data, code
+    )
 
 
 def few_samples_of(bench: Bench, choice: Choice, rate: float) -> SGD:
@@ -203,9 +211,7 @@ def enough(widths: Float[Floats, " n"], near: Estimate) -> int:
     return int(2 ** math.ceil(math.log2(max(near.mean, 1.0))))
 
 
-def how_wide(
-    widths: Float[Floats, " n"], near: Estimate, narrow: Estimate, predicted: float, last: Estimate
-) -> str:
+def how_wide(widths: Float[Floats, " n"], near: Estimate, narrow: Estimate, predicted: float, last: Estimate) -> str:
     """Two meanings of wide enough: for the loss, and for what a single network says."""
     half = near.half()
     if near.mean - half <= 0 and near.mean <= widths[0]:
