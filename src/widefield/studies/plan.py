@@ -39,6 +39,9 @@ _SEARCHES = 16
 _STRUCTURES = 3
 """Programs to be compiled for a network of new shape: for the search, for losses, for kernels."""
 
+_LEAST_COMPILING = 2.0
+"""Seconds for a program: the pilot may find its own on disk, others then are still to be compiled."""
+
 _SHARE = 0.75
 """Of the time that there is may be planned: estimates are rough."""
 
@@ -86,7 +89,7 @@ def measured(bench: Bench, choice: Choice, steps: int = 40) -> Pilot:
     began = time.perf_counter()
     solve(problem, small.networks, throw=False, progress=False)
     each = (time.perf_counter() - began) / (steps * small.seeds)
-    return Pilot(small.splits[0].load().samples, each, compiling)
+    return Pilot(small.splits[0].load().samples, each, max(compiling, _LEAST_COMPILING))
 
 
 @dataclass(frozen=True)
@@ -120,7 +123,7 @@ class Costs:
         if name == "rate":
             return 3 * self.search + self.pilot.compiling
         if name == "baselines":
-            return self.sizes.splits * 3.0 * (self.sizes.rows / 200) ** 2 + 2.0
+            return 6.0 + self.sizes.splits * (1.0 + 2.0 * (self.sizes.rows / 150) ** 2)
         if name == "richness":
             return max(1, len(self.grid.richness) - 1) * self.choice + compiled + self.sizes.splits * 0.5
         if name == "depth":

@@ -147,10 +147,12 @@ def _deep(network: MLP, layers: int) -> MLP:
 def how_deep(values: Sequence[int], judgement: Judgement) -> str:
     """The fewest layers that are as good as the best."""
     best, simplest, losses = judgement.best, judgement.simplest, judgement.losses
+    if judgement.undecided and simplest == best:
+        return f"Depth makes {NO_DIFFERENCE}: take {_layers(values[best])}, which has the lowest test loss, {losses[best]}."
     if judgement.undecided:
         return (
-            f"Depth makes {NO_DIFFERENCE}: from {losses[simplest]} with {_layers(values[simplest])} to {losses[best]} "
-            f"with {_layers(values[best])}, the lowest test loss. Take {_layers(values[simplest])}."
+            f"Depth makes {NO_DIFFERENCE}: the lowest test loss is {losses[best]}, with {_layers(values[best])}, and "
+            f"{losses[simplest]} with {_layers(values[simplest])}. Take {_layers(values[simplest])}."
         )
     worse = [place for place in range(len(values)) if place not in judgement.alike]
     named = ", ".join(f"{_layers(values[place])} ({losses[place]})" for place in worse)

@@ -226,7 +226,11 @@ def how_wide(widths: Float[Floats, " n"], near: Estimate, narrow: Estimate, pred
         f"{widths[-1]:g}. They are within 5% of the mean over networks from about width {_round(narrow)} on, measured "
         "on networks and extrapolated by 1 / sqrt(width)"
     )
-    third = f"; lazy theory of fluctuations, for a few of the samples: {predicted:.2g}." if predicted > 0 else "."
+    third = (
+        f"; lazy theory of fluctuations, for a few of the samples: {_round(Estimate(predicted, math.nan, 1))}."
+        if predicted > 0
+        else "."
+    )
     return f"{first} {second}{third}"
 
 
