@@ -148,7 +148,7 @@ def how_deep(values: Sequence[int], judgement: Judgement) -> str:
     """The fewest layers that are as good as the best."""
     best, simplest, losses = judgement.best, judgement.simplest, judgement.losses
     if judgement.undecided and simplest == best:
-        return f"Depth makes {NO_DIFFERENCE}: take {_layers(values[best])}, which has the lowest test loss, {losses[best]}."
+        return f"Depth makes {NO_DIFFERENCE}: take {_layers(values[best])}, with the lowest test loss, {losses[best]}."
     if judgement.undecided:
         return (
             f"Depth makes {NO_DIFFERENCE}: the lowest test loss is {losses[best]}, with {_layers(values[best])}, and "
