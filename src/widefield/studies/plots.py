@@ -59,17 +59,20 @@ def _rate(data: xr.Dataset) -> Figure:
         axes.errorbar(data["rate"].values, loss, error, marker="o", markersize=4, color=COLOURS[0])
         axes.axvline(data.attrs["limit"], color=COLOURS[1], linestyle="--", label="largest that trains")
         axes.axvline(data.attrs["suggested"], color=COLOURS[2], linestyle=":", label="suggested")
-        axes.set(xscale="log", yscale="log", xlabel="learning rate", ylabel="training loss at the end / at the start")
-        axes.legend()
+        axes.set(xscale="log", yscale="log", xlabel="learning rate", ylabel="training loss, end / start")
+        axes.minorticks_off()
+        axes.set_xticks(data["rate"].values[::2], [f"{rate:.2g}" for rate in data["rate"].values[::2]])
+        low, high = axes.get_ylim()
+        _few_ticks(axes, low, high)
+        axes.legend(fontsize=7)
     return made
 
 
 def _baselines(data: xr.Dataset) -> Figure:
     made, (axes,) = _new(1)
     with style():
-        for place, name in enumerate(data["machine"].values):
+        for place in range(data.sizes["machine"]):
             _point(axes, place, data["test_loss"].values[place], COLOURS[0])
-            del name
         axes.set_xticks(range(data.sizes["machine"]), [_broken(str(name)) for name in data["machine"].values])
         axes.set(ylabel=f"test {_LOSS}", xlim=(-0.5, data.sizes["machine"] - 0.5))
         axes.set_ylim(bottom=0)
@@ -95,7 +98,9 @@ def _richness(data: xr.Dataset) -> Figure:
                 )  # fmt: skip
         kernels.set_xticks(places, words)
         kernels.set(xlabel="richness γ₀", ylabel="alignment with the targets")
-        kernels.legend(fontsize=7)
+        low, high = kernels.get_ylim()
+        kernels.set_ylim(low, high + 0.45 * (high - low))  # room for the legend
+        kernels.legend(fontsize=7, ncols=2, loc="upper center", columnspacing=1.0)
     return made
 
 
@@ -144,6 +149,12 @@ def _width(data: xr.Dataset) -> Figure:
             axes.minorticks_off()
             axes.legend(fontsize=7)
     return made
+
+
+def _few_ticks(axes: Axes, low: float, high: float) -> None:
+    """Three plain numbers on a logarithmic axis, also where it has less than a decade."""
+    places = np.geomspace(low, high, 5)[1:-1]
+    axes.set_yticks(places, [f"{place:.2g}" for place in places])
 
 
 def _losses(axes: Axes, data: xr.Dataset, words: list[str]) -> None:

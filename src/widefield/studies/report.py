@@ -16,7 +16,7 @@ h2 { font-size: 1.2rem; margin-top: 2.4rem; border-top: 1px solid #ddd; padding-
 p.verdict { background: #f0f6fa; border-left: 4px solid #0072b2; padding: 0.6rem 0.9rem; }
 footer, .facts { color: #555; font-size: 0.9rem; }
 table { border-collapse: collapse; margin: 1rem 0; font-size: 0.9rem; display: block; overflow-x: auto; }
-th, td { padding: 0.25rem 0.8rem; text-align: right; border-bottom: 1px solid #e5e5e5; white-space: nowrap; }
+th, td { padding: 0.25rem 0.6rem; text-align: right; border-bottom: 1px solid #e5e5e5; white-space: nowrap; }
 th { white-space: normal; vertical-align: bottom; }
 th:first-child, td:first-child { text-align: left; }
 tr.advised { background: #fff6df; font-weight: 600; }
@@ -25,6 +25,10 @@ pre { background: #f6f6f6; padding: 0.8rem; overflow-x: auto; font-size: 0.82rem
 summary { cursor: pointer; color: #0072b2; }
 ul { padding-left: 1.2rem; }
 """
+
+
+_SCREEN = 0.6
+"""Pixels on a page over those of a figure, which are finer."""
 
 
 def page(study: Study, figures: dict[str, bytes]) -> str:
@@ -57,7 +61,8 @@ def _section(answer: Answer, figure: bytes | None) -> str:
     image = ""
     if figure is not None:
         packed = base64.b64encode(figure).decode("ascii")
-        image = f'<p><img alt="{escape(answer.title)}" src="data:image/png;base64,{packed}"></p>'
+        wide = round(_SCREEN * int.from_bytes(figure[16:20], "big"))  # where PNG files have their width
+        image = f'<p><img width="{wide}" alt="{escape(answer.title)}" src="data:image/png;base64,{packed}"></p>'
     return "\n".join(
         (
             f'<h2 id="{escape(answer.question)}">{escape(answer.title)}</h2>',
