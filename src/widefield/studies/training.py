@@ -23,10 +23,10 @@ from ..theories.finite_width import FiniteWidth
 from ..theories.lazy import Lazy
 from ..trajectory.trajectory import Trajectory
 
-RECORDS, KERNEL_RECORDS = 40, 7
+RECORDS, KERNEL_RECORDS = 40, 2
 """Moments of training at which losses, and kernels, are kept."""
 
-KERNEL_ROWS = 240
+KERNEL_ROWS = 64
 """Rows of kernels at most: samples times outputs."""
 
 SEARCH_STEPS, SEARCH_RESOLUTION = 100, 0.1
