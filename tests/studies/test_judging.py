@@ -75,7 +75,7 @@ def test_lazy_or_rich_in_words():
     worse = scans.lazy_or_rich(values, of([0.5, 0.5, 0.5, 0.9]))
     assert "no difference within error bars between the lazy end" in worse
     assert "worse than that: 3 (0.8997" in worse
-    assert "As good within error bars: 1" in scans.lazy_or_rich(values, of([0.9, 0.9, 0.2, 0.2]))
+    assert "As good within error bars: 3." in scans.lazy_or_rich(values, of([0.9, 0.9, 0.2, 0.2]))
 
 
 def test_depth_in_words_takes_the_fewest_layers_that_do():
@@ -106,9 +106,10 @@ def test_width_from_the_two_laws():
     assert limit.mean == pytest.approx(0.4)
     assert near.mean == pytest.approx(2.0 / (0.05 * 0.4))
     assert widths.enough(tried, near) == 128
-    said = widths.how_wide(tried, near, Estimate(256.0, 20.0, 3), 300.0, Estimate(0.05, 0.001, 3))
+    said = widths.how_wide(tried, near, Estimate(256.0, 20.0, 3), widths.Few(8, 300.0, 280.0), Estimate(0.05, 0.001, 3))
     assert "from about width 100" in said
     assert "from about width 260 ± 20" in said
+    assert "gives 300 and networks give 280" in said
 
 
 def test_scatter_of_known_networks():

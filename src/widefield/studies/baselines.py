@@ -45,8 +45,8 @@ def baselines(desk: Desk) -> Answer | None:
     evidence = data["log_evidence"].values.mean(axis=1)
     place = judgement.simplest
     classified = "test_accuracy" in data
-    headings = ("machine", "train loss", "test loss", "log evidence for each target")
-    headings += ("test accuracy",) if classified else ()
+    accuracy = ("test accuracy",) if classified else ()
+    headings = ("machine", "train loss", "test loss", "log evidence for each target", *accuracy)
     rows = []
     for number, name in enumerate(names):
         cells = [name, str(over_splits(data["train_loss"].values[number], TEST_SHARE)), str(judgement.losses[number])]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Literal
 
 from ..base import files
 from . import baselines, calls, plots, report, scans
@@ -41,7 +42,7 @@ def _together(desk: Desk, plan: Plan, given: Given, seed: int) -> Study:
     """All answers together, and the problem that is advised."""
     choice = scans.choice_of(desk.advised())
     steps = desk.bench.steps
-    rate: float | str = float(desk.answers["rate"].advice) if "rate" in desk.answers else "auto"
+    rate: float | Literal["auto"] = float(desk.answers["rate"].advice) if "rate" in desk.answers else "auto"
     if desk.folder.has(choice.name):
         part = desk.choice(choice, 0.0)
         assert part is not None

@@ -163,7 +163,7 @@ class Scan:
                 variables[f"{name}_{end}"] = (axis, means)
                 variables[f"{name}_{end}_error"] = (axis, errors)
         labels = list(values)
-        return xr.Dataset(variables, {axis: labels, "step": self.parts[0]["step"].values})  # type: ignore[arg-type]
+        return xr.Dataset(variables, {axis: labels, "step": self.parts[0]["step"].values})
 
 
 def _error(values: np.ndarray) -> float:

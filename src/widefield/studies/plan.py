@@ -170,7 +170,8 @@ def planned(pilot: Pilot, rows: int, budget: float, width: int, layers: int, gri
     fitting = [level for level in levels if sum(costs(level).values()) <= _SHARE * budget]
     if fitting:
         return Plan(fitting[-1], costs(fitting[-1]), ())
-    seconds, kept = costs(levels[0]), {}
+    seconds = costs(levels[0])
+    kept: dict[str, float] = {}
     for name in wanted:  # the first question that does not fit ends it, so that the order is that of importance
         if sum(kept.values()) + seconds[name] > _SHARE * budget:
             break

@@ -141,9 +141,15 @@ def _width(data: xr.Dataset) -> Figure:
         scatters.plot(reach, law, color=COLOURS[0], linewidth=1, label="networks, ∝ 1/√width")
         if data.attrs["theory"] > 0:
             lazy = 5 * np.sqrt(data.attrs["theory"] / reach)
-            scatters.plot(reach, lazy, color=COLOURS[1], linestyle="--", label="fluctuations (lazy theory)")
+            scatters.plot(
+                reach,
+                lazy,
+                color=COLOURS[1],
+                linestyle="--",
+                label=f"fluctuations, {int(data.attrs['theory_samples'])} samples alone (lazy theory)",
+            )
         scatters.axhline(5, color=COLOURS[2], linewidth=1, linestyle=":", label="5%")
-        scatters.set(xscale="log", yscale="log", xlabel="width", ylabel="scatter of outputs between networks (%)")
+        scatters.set(xscale="log", yscale="log", xlabel="width", ylabel="scatter between networks (%)")
         for axes in (losses, scatters):
             axes.set_xticks(widths, [str(value) for value in widths], minor=False)
             axes.minorticks_off()

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import xarray as xr
@@ -73,7 +74,9 @@ class Bench:
         data = self.splits[0]
         return bool(data.classes) or are_classes(data.load().y)
 
-    def problem(self, choice: Choice, split: int, rate: float | str, record: Record | None = None) -> Problem:
+    def problem(
+        self, choice: Choice, split: int, rate: float | Literal["auto"], record: Record | None = None
+    ) -> Problem:
         """What is trained on one split."""
         optimiser = SGD(learning_rate=rate, steps=self.steps)
         return Problem(choice.network, self.splits[split], rule=choice.rule, optimiser=optimiser, record=record)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -31,6 +32,8 @@ _FEW_TRAIN, _FEW_TEST = 8, 4
 
 _REFERENCE = 128
 _MOST_STEPS = 20_000
+_CHECKS = 32
+"""Networks that are trained on the few samples, to stand beside the theory."""
 
 
 def width(desk: Desk) -> Answer | None:
@@ -103,7 +106,10 @@ def fluctuating(bench: Bench, choice: Choice, rate: float) -> xr.Dataset:
     last = answer.data.isel(time=-1)
     size = math.sqrt(float((last["test_outputs"] ** 2).mean()))
     spread = math.sqrt(float((last["test_outputs_deviation"] ** 2).mean()))
-    return xr.Dataset({"scatter": spread / size}, attrs={"width": _REFERENCE, "samples": _FEW_TRAIN})
+    trained = solve(problem, FiniteWidth(_REFERENCE, seeds=_CHECKS, dtype="float32"), progress=False)
+    outputs = trained.data.isel(time=-1)["test_outputs"].transpose("seed", "test_sample", "output").values
+    found = {"scatter": spread / size, "networks_scatter": scatter(outputs.astype(np.float64))}
+    return xr.Dataset(found, attrs={"width": _REFERENCE, "samples": problem.samples.samples})
 
 
 def few_samples(samples: Samples, choice: Choice, rate: float, steps: int) -> Problem:
@@ -118,6 +124,14 @@ def few_samples(samples: Samples, choice: Choice, rate: float, steps: int) -> Pr
         optimiser=SGD(rate, steps=longer),
         record=Record(steps=(longer,), kernels=False, neurons=0),
     )
+
+
+class Few(NamedTuple):
+    """Of few samples alone: how many, and the width at which outputs are within 5%, by theory and from networks."""
+
+    samples: int = 0
+    theory: float = math.nan
+    networks: float = math.nan
 
 
 def wide_enough(widths: Float[Floats, " n"], scatters: Float[Floats, "n splits"]) -> Estimate:
@@ -150,9 +164,13 @@ def _answer(
     scatters = np.stack([part["scatter"].values for _, part in found])
     limit, near = excess(widths, losses)
     narrow = wide_enough(widths, scatters)
-    predicted = math.nan
+    few = Few()
     if theory is not None:
-        predicted = float(theory.attrs["width"]) * (float(theory["scatter"]) / WITHIN) ** 2
+        wide = [
+            float(theory.attrs["width"]) * (float(theory[name]) / WITHIN) ** 2
+            for name in ("scatter", "networks_scatter")
+        ]
+        few = Few(int(theory.attrs["samples"]), *wide)
     rows = tuple(
         (
             str(int(value)),
@@ -165,7 +183,14 @@ def _answer(
     data = xr.Dataset(
         {"test_loss": (("width", "split"), losses), "scatter": (("width", "split"), scatters)},
         {"width": widths.astype(np.int64)},
-        {"infinite_width_loss": limit.mean, "loss_width": near.mean, "output_width": narrow.mean, "theory": predicted},
+        {
+            "infinite_width_loss": limit.mean,
+            "loss_width": near.mean,
+            "output_width": narrow.mean,
+            "theory": few.theory,
+            "theory_networks": few.networks,
+            "theory_samples": few.samples,
+        },
     )
     advice = enough(widths, near)
     code = "\n".join(
@@ -186,7 +211,7 @@ def _answer(
     )
     headings = ("width", "test loss", "scatter of test outputs between networks")
     marked = next((place for place, value in enumerate(widths) if value == advice), None)
-    verdict = how_wide(widths, near, narrow, predicted, over_splits(scatters[-1], TEST_SHARE))
+    verdict = how_wide(widths, near, narrow, few, over_splits(scatters[-1], TEST_SHARE))
     return Answer(
         "width", "Which width is wide enough for 5%?", verdict, advice, Table(headings, rows, marked), data, code
     )
@@ -211,7 +236,7 @@ def enough(widths: Float[Floats, " n"], near: Estimate) -> int:
     return int(2 ** math.ceil(math.log2(max(near.mean, 1.0))))
 
 
-def how_wide(widths: Float[Floats, " n"], near: Estimate, narrow: Estimate, predicted: float, last: Estimate) -> str:
+def how_wide(widths: Float[Floats, " n"], near: Estimate, narrow: Estimate, few: Few, last: Estimate) -> str:
     """Two meanings of wide enough: for the loss, and for what a single network says."""
     half = near.half()
     if near.mean - half <= 0 and near.mean <= widths[0]:
@@ -226,12 +251,14 @@ def how_wide(widths: Float[Floats, " n"], near: Estimate, narrow: Estimate, pred
         f"{widths[-1]:g}. They are within 5% of the mean over networks from about width {_round(narrow)} on, measured "
         "on networks and extrapolated by 1 / sqrt(width)"
     )
-    third = (
-        f"; lazy theory of fluctuations, for a few of the samples: {_round(Estimate(predicted, math.nan, 1))}."
-        if predicted > 0
-        else "."
-    )
-    return f"{first} {second}{third}"
+    third = ""
+    if few.samples:
+        theory, networks = (_round(Estimate(value, math.nan, 1)) for value in (few.theory, few.networks))
+        third = (
+            f" On {few.samples} of the samples alone, where single networks say less, the theory of fluctuations (lazy "
+            f"limit) gives {theory} and networks give {networks}."
+        )
+    return f"{first} {second}.{third}"
 
 
 def _round(value: Estimate) -> str:
