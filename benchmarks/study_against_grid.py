@@ -83,7 +83,7 @@ def outputs(params: Any, x: Any, gamma: float) -> Any:
 def started(key: Any, dimension: int, depth: int, count: int, width: int) -> Any:
     """Standard Gaussian weights, biases of a small variance."""
     sizes = (dimension, *[width] * depth, count)
-    keys = jax.random.split(key, 2 * (depth + 1)).reshape(depth + 1, 2, -1)
+    keys = jax.random.split(key, 2 * (depth + 1)).reshape(depth + 1, 2)
     return [
         (jax.random.normal(one[0], (a, b)), math.sqrt(BIAS) * jax.random.normal(one[1], (b,)))
         for one, a, b in zip(keys, sizes[:-1], sizes[1:], strict=True)

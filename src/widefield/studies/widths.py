@@ -17,6 +17,7 @@ from ..data.arrays import Data
 from ..data.samples import Samples
 from ..problem.optimisers import SGD
 from ..problem.problem import Problem, Record
+from ..theories.finite_width import FiniteWidth
 from ..theories.fluctuations import Fluctuations
 from . import calls
 from .answers import Answer, Table
