@@ -10,7 +10,7 @@ PEER_READY := $(PEER)/.ready
 PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 export MPLBACKEND := Agg
 
-.PHONY: demo peer test test-all test-slow-share bench bench-claims faults lint format clean
+.PHONY: browser demo peer test test-all test-slow-share bench bench-claims faults lint format clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -61,6 +61,11 @@ bench: $(READY)
 # Damaged files, hostile input, killed processes, very many of each: about half an hour.
 faults: $(READY)
 	$(BIN)/python tests/faults/report.py
+
+# The report of a study in headless Chromium, which must be there: apt-get install chromium.
+browser: $(READY)
+	@command -v chromium chromium-browser "$$CHROMIUM" > /dev/null || { echo "no Chromium: apt-get install chromium"; exit 1; }
+	$(PYTEST) tests/studies/test_report_in_browser.py
 
 # Ratios that are claimed, against benchmarks/floors.toml; ends with an error where one fails.
 bench-claims: $(READY)

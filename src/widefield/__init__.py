@@ -64,6 +64,8 @@ if TYPE_CHECKING:  # one line a public name; at run time each is imported when i
     from .problem.schedules import Schedule as Schedule
     from .problem.theory import NotInScope as NotInScope
     from .problem.theory import Scope as Scope
+    from .studies.answers import Study as Study
+    from .studies.running import study as study
     from .theories import AlternatingMonteCarlo as AlternatingMonteCarlo
     from .theories import ClosedLinear as ClosedLinear
     from .theories import FiniteWidth as FiniteWidth

@@ -24,6 +24,7 @@ ROOMS = {
     "check of a flow": ("effective.agreement", "Check"),
     "flow of the tangent kernel": ("effective.tangent_result", "NTKFlow"),
     "gradients of the layers": ("effective.gradients_of_layers", "GradientMoments"),
+    "part of a study": ("studies.keeping", "Part"),
 }
 """Which class of which module a mark stands for. All theories are in theirs: the file of a trajectory names one."""
 

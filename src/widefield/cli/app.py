@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ..base.errors import Interrupted, WidefieldError
-from . import advise, cache, compare, proportional, solve
+from . import advise, cache, compare, proportional, solve, study
 from .cache import Computing
 from .options import Command
 from .terminal import fail, say
@@ -41,6 +41,7 @@ for command, kind in (
     (solve.solve, Computing),
     (compare.compare, Computing),
     (compare.crosscheck, Computing),
+    (study.study, Computing),
     (advise.advise, Computing),
     (proportional.proportional, Computing),
     (proportional.lr_transfer, Computing),

@@ -105,13 +105,13 @@ def problem_or_data(path: Path, target: str | None, test_samples: int) -> Questi
     from ..asking.loading import TABLES, problem_of_data, read_problem
 
     if path.suffix.lower() in TABLES:
-        return problem_of_data(path, _targets(target), test_samples)
+        return problem_of_data(path, targets(target), test_samples)
     if target is not None or test_samples:
         fail(f"--target and --test-samples belong to files of data; in {path} the section [data] says it", 2)
     return read_problem(path)
 
 
-def _targets(target: str | None) -> str | list[str]:
+def targets(target: str | None) -> str | list[str]:
     """One column, or several by commas."""
     names = [name.strip() for name in (target or "y").split(",")]
     return names[0] if len(names) == 1 else names
@@ -207,7 +207,7 @@ def new(
     text = template()
     if data is not None:
         problem_or_data(data, target, test_samples)  # whatever is wrong with the file is said now
-        text = template_of_data(problem, data, _targets(target), test_samples)
+        text = template_of_data(problem, data, targets(target), test_samples)
     files.write_text(problem, text)
     console.print(f"wrote {problem}; now: widefield solve {problem} --width 1024 --seeds 8 -o run.nc", soft_wrap=True)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from .arrays import Data, Gram
 from .cifar import Cifar10
 from .digit_images import Digits
+from .dividing import splits
 from .files import File
 from .labels import LABELS
 from .power_laws import PowerLaw
@@ -54,6 +55,7 @@ __all__ = [
     "gram",
     "power_law",
     "sphere",
+    "splits",
     "standardised",
     "teacher",
     "whitened",

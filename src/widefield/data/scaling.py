@@ -104,7 +104,7 @@ class Standardised(DataSource, kind="standardised"):
         """What is subtracted and divided by."""
         raw = self.data.load()
         mean, factor = _of_inputs(raw.x, self.inputs)
-        scaled = self.targets if self.targets is not None else not (self.classes or _are_classes(raw.y))
+        scaled = self.targets if self.targets is not None else not (self.classes or are_classes(raw.y))
         if not scaled:
             return Scaling(mean, factor, np.zeros(raw.outputs), 1.0)
         centre = raw.y.mean(axis=0)
@@ -154,7 +154,7 @@ def _of_inputs(x: Float[Floats, "p d"], how: str) -> tuple[Floats, Floats]:
     return mean, factor * math.sqrt(len(varies) / varies.sum())
 
 
-def _are_classes(y: Float[Floats, "p c"]) -> bool:
+def are_classes(y: Float[Floats, "p c"]) -> bool:
     """Whether targets are signs, or one of several is 1 and the others 0."""
     if y.shape[1] == 1:
         return bool((np.abs(y) == 1).all())

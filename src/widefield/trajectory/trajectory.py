@@ -121,7 +121,7 @@ class Trajectory(
         samples, steps = self.problem.samples, self.data["step"]
         expected = {"layer": self.problem.network.hidden_layers, "output": samples.outputs}
         sizes = {name: self.data.sizes.get(name, size) for name, size in expected.items()}
-        sizes["sample"], expected["sample"] = self.data["targets"].shape[0], samples.samples
+        sizes["sample"], expected["sample"] = self.data["targets"].shape[0], self.problem.recorded_samples
         for name, size in expected.items():
             if sizes[name] != size:
                 return f"its data have {sizes[name]} in {name!r}, its problem {size}"

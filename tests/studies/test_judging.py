@@ -1,0 +1,120 @@
+"""Verdicts from synthetic numbers: differences that are there are found, those that are not are not."""
+
+import numpy as np
+import pytest
+
+from widefield.studies import scans, widths
+from widefield.studies.baselines import simple_machines
+from widefield.studies.judging import Estimate, judged, over_splits, stopped
+
+SHARE = 0.2
+NOISE = np.array([0.03, -0.02, 0.01, -0.04, 0.02])
+
+
+def test_error_bars_are_those_of_overlapping_splits():
+    values = np.array([0.5, 0.6, 0.4, 0.55, 0.45])
+    found = over_splits(values, SHARE)
+    assert found.mean == pytest.approx(0.5)
+    assert found.error == pytest.approx(values.std(ddof=1) * np.sqrt(1 / 5 + 0.2 / 0.8))
+    assert found.half() == pytest.approx(2.776445 * found.error, rel=1e-5)
+    assert np.isnan(over_splits(values[:1], SHARE).error)
+    assert over_splits(values[:1], SHARE).half() == np.inf
+
+
+def test_what_all_splits_share_does_not_hide_a_difference():
+    """Splits differ by 0.5, choices by 0.05: only paired differences see it."""
+    hard = np.array([0.2, 0.7, 0.4, 0.6, 0.3])
+    small = 0.001 * NOISE
+    found = judged(np.stack([hard + 0.05 + small, hard, hard + 0.0001 * NOISE[::-1]]), SHARE)
+    assert found.best in (1, 2)
+    assert 0 not in found.alike
+    assert {1, 2} == set(found.alike)
+    assert not found.undecided
+    assert found.simplest == 1
+
+
+def test_false_alarms_are_rare():
+    """Equal choices on splits that overlap as random ones do: at most about 5% of studies see a difference."""
+    rng, count, splits, choices = np.random.default_rng(1), 2000, 5, 4
+    # Correlation between splits that Nadeau and Bengio's correction stands for: test_share.
+    common = rng.standard_normal((count, choices, 1)) * np.sqrt(SHARE)
+    own = rng.standard_normal((count, choices, splits)) * np.sqrt(1 - SHARE)
+    alarms = sum(not judged(one, SHARE).undecided for one in common + own)
+    assert alarms / count < 0.05
+
+
+def test_choices_that_failed_are_never_as_good():
+    found = judged(np.array([[np.nan] * 3, [0.5, 0.6, 0.7], [0.5, 0.61, 0.7]]), SHARE)
+    assert 0 not in found.alike
+    assert found.best == 1
+
+
+def test_no_split_decides_when_its_own_training_ends():
+    curves = np.array([[1.0, 0.5, 0.1], [1.0, 0.4, 0.9], [1.0, 0.4, 0.9]])
+    losses, steps = stopped(curves)
+    assert steps.tolist() == [1, 2, 2] or steps.tolist() == [1, 1, 1]
+    others = [(curves.sum(axis=0) - row) / 2 for row in curves]
+    assert steps.tolist() == [int(np.argmin(mean)) for mean in others]
+    np.testing.assert_array_equal(losses, curves[np.arange(3), steps])
+    assert stopped(curves[:1])[1].tolist() == [2]
+
+
+def of(means):
+    """Choices that differ by these means, with a scatter of a few hundredths of their own."""
+    rng = np.random.default_rng(0)
+    return judged(np.array(means)[:, None] + 0.01 * rng.standard_normal((len(means), 5)), SHARE)
+
+
+def test_lazy_or_rich_in_words():
+    values = [0.0, 0.3, 1.0, 3.0]
+    same = scans.lazy_or_rich(values, of([0.5, 0.5, 0.5, 0.5]))
+    assert same.startswith("Lazy or rich makes no difference within error bars")
+    rich = scans.lazy_or_rich(values, of([0.9, 0.7, 0.5, 0.2]))
+    assert rich.startswith("Rich is better: richness 3")
+    assert "0.7 ±" in rich
+    worse = scans.lazy_or_rich(values, of([0.5, 0.5, 0.5, 0.9]))
+    assert "no difference within error bars between the lazy end" in worse
+    assert "worse than that: 3 (0.8997" in worse
+    assert "As good within error bars: 3." in scans.lazy_or_rich(values, of([0.9, 0.9, 0.2, 0.2]))
+
+
+def test_depth_in_words_takes_the_fewest_layers_that_do():
+    depths = [1, 2, 3]
+    assert scans.how_deep(depths, of([0.5, 0.5, 0.5])).endswith("Take 1 hidden layer.")
+    assert scans.how_deep(depths, of([0.9, 0.3, 0.3])).startswith("Take 2 hidden layers")
+    assert "Worse: 1 hidden layer" in scans.how_deep(depths, of([0.9, 0.3, 0.3]))
+
+
+def test_rules_and_machines_in_words():
+    names = ["gradient-descent", "feedback-alignment"]
+    assert "no difference within error bars" in scans.which_rule(names, of([0.5, 0.5]))
+    assert "Worse: feedback-alignment" in scans.which_rule(names, of([0.2, 0.9]))
+    machines = ["linear model", "kernel machine (NNGP)"]
+    better = simple_machines(machines, of([0.9, 0.2]), np.array([-1.4, -0.3]))
+    assert "kernel machine (NNGP) is better than a linear model by 0.7" in better
+    assert "largest for the kernel machine" in better
+    same = simple_machines(machines, of([0.5, 0.5]), np.array([-1.0, -1.3]))
+    assert "no difference within error bars" in same or "the linear model has the lowest" in same
+
+
+def test_width_from_the_two_laws():
+    """Scatter c / sqrt(N) and loss a + b / N are found back."""
+    tried = np.array([32.0, 64.0, 128.0, 256.0])
+    scatters = 0.8 / np.sqrt(tried)[:, None] * np.ones(3)
+    assert widths.wide_enough(tried, scatters).mean == pytest.approx((0.8 / 0.05) ** 2)
+    limit, near = widths.excess(tried, (0.4 + 2.0 / tried)[:, None] * np.array([1.0, 1.1, 0.9]))
+    assert limit.mean == pytest.approx(0.4)
+    assert near.mean == pytest.approx(2.0 / (0.05 * 0.4))
+    assert widths.enough(tried, near) == 128
+    said = widths.how_wide(tried, near, Estimate(256.0, 20.0, 3), widths.Few(8, 300.0, 280.0), Estimate(0.05, 0.001, 3))
+    assert "from about width 100" in said
+    assert "from about width 260 ± 20" in said
+    assert "gives 300 and networks give 280" in said
+
+
+def test_scatter_of_known_networks():
+    rng = np.random.default_rng(2)
+    mean = rng.standard_normal((400, 1))
+    outputs = mean + 0.3 * rng.standard_normal((6, 400, 1))
+    expected = 0.3 / np.sqrt((mean**2).mean())
+    assert widths.scatter(outputs) == pytest.approx(expected, rel=0.05)
