@@ -177,12 +177,12 @@ def expected_directions(problem: Problem, rank_tolerance: float) -> tuple[float,
     """How many directions a matrix and its transpose will be asked about, roughly.
 
     Measured at 0.07: 40 and 67 for 10 samples on a sphere, 161 and 243 for 40; 150 and 285 for 64 digits, 230 and 544
-    for 256; twice as many at 0.01. Langevin noise needs one for every sample and step.
+    for 256; 1.35 times as many at 0.042, twice as many at 0.01. Langevin noise needs one for every sample and step.
     """
     samples = problem.samples
     rows = samples.samples + samples.test_samples
     dimension = _effective_dimension(np.concatenate([samples.x, samples.x_test]))
-    finer = (0.07 / max(rank_tolerance, 1e-3)) ** 0.33
+    finer = (0.07 / max(rank_tolerance, 1e-3)) ** 0.45
     least, backward_rows = max(rows * problem.optimiser.shakes, _FEW), rows * samples.outputs
     forward = min(1.4 * rows**0.235 * dimension**1.3, 4.5 * rows) * finer
     backward = min(4.1 * backward_rows**0.46 * dimension**0.81, 7.5 * backward_rows) * finer
