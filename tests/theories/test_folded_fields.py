@@ -129,16 +129,16 @@ def test_resuming_gives_the_same_bits(tmp_path, monkeypatch):
     """In the first group, between groups and in the second, with directions and factors that are truncated."""
     monkeypatch.setattr("widefield.training.folding.FREE", 8)
     asked = problem(steps=12, responses=True, rule="fa", samples=3)
-    theory, path = wf.InfiniteWidth(256, 9, rank_tolerance=0.1), tmp_path / "run.checkpoint"
+    theory, path = wf.InfiniteWidth(256, 5, rank_tolerance=0.1), tmp_path / "run.checkpoint"
     whole = wf.solve(asked, theory)
     monkeypatch.setattr("widefield.training.runner._CALL_SECONDS", 0.0)  # one moment a call, 13 in a group
     for number, times in ((1, 1), (8, 8), (13, 13), (14, 13), (20, 13)):
         partial = wf.solve(asked, theory, progress=interrupt_at(number), checkpoint=path, throw=False)
-        assert (partial.status, partial.data.attrs["replicas"]) == ("interrupted", 8)
+        assert (partial.status, partial.data.attrs["replicas"]) == ("interrupted", 4)
         assert partial.two_time("feature_kernel", 1).sizes["time"] == partial.data.sizes["time"]
         assert times - 2 <= partial.data.sizes["time"] <= times  # a call in which room runs out brings nothing
         resumed = wf.solve(asked, theory, checkpoint=path)
-        assert resumed.data.attrs["replicas"] == 9
+        assert resumed.data.attrs["replicas"] == 5
         for name, value in whole.data.variables.items():
             np.testing.assert_array_equal(value.values, resumed.data.variables[name].values, err_msg=name)
 

@@ -25,7 +25,7 @@ PLACES = {"parts": ".nc", "networks": ".nc", "figures": ".png"}
 
 
 @dataclass(frozen=True, eq=False)
-class Part(Result, kind="part of a study"):
+class Part(Result, kind="part of a study", figure="widefield.studies.plots:part"):
     """Numbers of one part of a study, for example the losses of all splits at one richness."""
 
     @property

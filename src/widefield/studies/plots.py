@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from ..base.drawing import COLOURS, style
+from ..base.result import Result
 from .answers import Answer
 from .judging import over_splits
 from .plan import TEST_SHARE
@@ -31,6 +32,22 @@ def figure(answer: Answer) -> Figure | None:
         "rule": _rule,
     }
     return drawn[answer.question](answer.data) if answer.question in drawn else None
+
+
+def part(kept: Result) -> Figure:
+    """Every variable of a part over its last axis, the mean over all others."""
+    import matplotlib.pyplot as plt
+
+    names = [name for name, value in kept.data.data_vars.items() if value.ndim and value.dtype.kind in "fiu"]
+    with style():
+        drawn, panels = plt.subplots(1, max(len(names), 1), figsize=(3.2 * max(len(names), 1), 2.6), squeeze=False)
+        for axes, name in zip(panels[0], names, strict=False):
+            value = kept.data[name]
+            mean = value.mean(value.dims[:-1])
+            axes.plot(np.arange(mean.size), mean.values, "o-", ms=3, color=COLOURS[0])
+            axes.set(xlabel=str(value.dims[-1]), title=str(name))
+        drawn.set_layout_engine("constrained")
+    return drawn
 
 
 def png(drawn: Figure) -> bytes:
