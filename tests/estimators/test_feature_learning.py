@@ -40,7 +40,7 @@ def test_scikit_learn_checks_that_matter_most(estimator, check):
 
 
 @pytest.mark.slow
-@parametrize_with_checks([*SMALL, FeatureLearningRegressor(), FeatureLearningClassifier()])
+@parametrize_with_checks([FeatureLearningRegressor(), FeatureLearningClassifier()])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
@@ -99,6 +99,7 @@ def test_early_stopping_keeps_the_best_step():
     assert len(short.validation_loss_) == int(np.argmin(model.validation_loss_)) + 4
     assert short.best_step_ == model.best_step_
     np.testing.assert_array_equal(short.predict(x), model.predict(x))
+    assert not hasattr(short.set_params(early_stopping=False).fit(x, y), "validation_loss_")
 
 
 def test_two_classes_by_the_logistic_loss():

@@ -142,8 +142,8 @@ class FeatureLearningModel(NetworkParameters):
             watcher = LastStep(problem.optimiser.steps) if held is None else BestStep(*held, problem.loss, patience)
             try:
                 needed = min(roomy(self._run(problem, size, seed, watcher), size), _MOST_PARTICLES)
-            except InvalidInput:  # more independent directions than particles
-                if given is not None or size >= _MOST_PARTICLES:
+            except InvalidInput as refusal:  # more independent directions than particles, or something else
+                if given is not None or size >= _MOST_PARTICLES or "are too few" not in str(refusal):
                     raise
                 needed = 2 * size
             if given is not None or needed <= size:
@@ -154,6 +154,8 @@ class FeatureLearningModel(NetworkParameters):
             warnings.warn(f"{what}, which finds out", NotAccurate, stacklevel=4)
         assert watcher.network is not None
         self.trained_, self.particles_, self.best_step_ = watcher.network, size, watcher.best_step
+        for name in ("validation_steps_", "validation_loss_"):  # of an earlier fit
+            vars(self).pop(name, None)
         if isinstance(watcher, BestStep):
             self.validation_steps_, self.validation_loss_ = np.array(watcher.steps), np.array(watcher.losses)
 
