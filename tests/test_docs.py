@@ -33,6 +33,7 @@ RUN = {
     "docs/proportional.md": (4, 6),
     "docs/rates.md": (2, 2),
     "docs/safety.md": (1, 2),
+    "docs/start.md": (5, 0),
     "docs/study.md": (2, 1),
     "docs/theories.md": (2, 1),
 }

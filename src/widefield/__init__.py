@@ -39,6 +39,8 @@ if TYPE_CHECKING:  # one line a public name; at run time each is imported when i
     from .base.version import __version__ as __version__
     from .data import Data as Data
     from .data import DataSource as DataSource
+    from .estimators import FeatureLearningClassifier as FeatureLearningClassifier
+    from .estimators import FeatureLearningRegressor as FeatureLearningRegressor
     from .estimators import KernelClassifier as KernelClassifier
     from .estimators import KernelRegressor as KernelRegressor
     from .problem.gradient_flow import GradientFlow as GradientFlow

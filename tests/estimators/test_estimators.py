@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF
+from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV
@@ -22,6 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import pages
 import widefield as wf
 from widefield import KernelClassifier, KernelRegressor
 from widefield.base.errors import InvalidInput, UnknownName
@@ -369,3 +370,88 @@ def test_targets_of_zero():
     x = data(samples=12)[0]
     model = KernelRegressor(SMALL, optimise=True, restarts=0).fit(x, np.zeros(12))
     np.testing.assert_array_equal(model.predict(x), 0.0)
+
+
+# Plain names of the network's fields
+
+
+def test_plain_names_describe_the_network():
+    x, y = data(samples=20)
+    fields = {"hidden_layers": 2, "activation": "tanh", "weight_variances": 1.3, "bias_variances": 0.2}
+    plain = KernelRegressor(**fields, train_biases=False).fit(x, y)
+    assert plain.network is None
+    assert plain.network_ == wf.MLP(**fields)
+    np.testing.assert_array_equal(plain.predict(x), KernelRegressor(wf.MLP(**fields)).fit(x, y).predict(x))
+    assert KernelRegressor().fit(x, y).network_ == wf.MLP(
+        3, "relu", weight_variances=2.0, bias_variances=0.1, train_biases=True
+    )
+    assert KernelClassifier(activation="erf").fit(x, y > 0).network_.activation == "erf"
+    assert clone(plain).get_params() == plain.get_params()
+    assert plain.get_params()["hidden_layers"] == 2
+
+
+def test_a_network_and_plain_names_together_are_refused():
+    x, y = data(samples=12)
+    with pytest.raises(InvalidInput, match=r"network = MLP\(.*is given and hidden_layers = 2 and activation = 'erf'"):
+        KernelRegressor(SMALL, hidden_layers=2, activation="erf").fit(x, y)
+    model = KernelRegressor(hidden_layers=2).set_params(network__activation="erf")
+    with pytest.raises(InvalidInput, match="network__hidden_layers in a grid search"):
+        model.fit(x, y)
+    assert model.set_params(hidden_layers=None).fit(x, y).network_.activation == "erf"
+
+
+def test_the_grid_search_of_the_docs(tmp_path, monkeypatch):
+    """Depth, activation and variances by plain names, without a network; the best is the one with the best score."""
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for block in pages.blocks("docs/start.md"):
+        if "load_diabetes" in block.code:
+            exec(block.code.partition("problem =")[0], names)
+        if "GridSearchCV" in block.code:
+            pages.run(block, names, "docs/start.md")
+            break
+    search = names["search"]
+    asked = {"kernelregressor__hidden_layers", "kernelregressor__activation", "kernelregressor__weight_variances"}
+    assert asked <= set(search.best_params_)
+    best = search.cv_results_["mean_test_score"].argmax()
+    assert search.cv_results_["params"][best] == search.best_params_
+    assert search.best_estimator_[-1].network_.hidden_layers == search.best_params_["kernelregressor__hidden_layers"]
+
+
+# Deviations that include the noise
+
+
+def test_the_noise_of_a_new_observation_is_that_of_a_gaussian_process():
+    """scikit-learn's, whose deviations include the noise if it is part of the kernel."""
+    x, y = data()
+    new = data(samples=7, seed=2)[0]
+    reference = GaussianProcessRegressor(RBF(1.0) + WhiteKernel(0.04), alpha=0.0, optimizer=None).fit(x, y)
+    model = KernelRegressor(kernel=lambda a, b: rbf_kernel(a, b, gamma=0.5), ridge=0.04).fit(x, y)
+    _, found = model.predict(new, return_std=True, with_noise=True)
+    np.testing.assert_allclose(found, reference.predict(new, return_std=True)[1], rtol=1e-8)
+    _, covariance = model.predict(new, return_cov=True, with_noise=True)
+    np.testing.assert_allclose(covariance, reference.predict(new, return_cov=True)[1], atol=1e-9)
+    with pytest.raises(InvalidInput, match="with_noise = True adds to deviations"):
+        model.predict(new, with_noise=True)
+
+
+@pytest.mark.parametrize("kernel", ["nngp", "ntk"])
+def test_the_noise_in_closed_form(kernel):
+    """A linear network without biases: NNGP w^2 x.x'/D, NTK 2 w x.x'/D, and inverses written out."""
+    x, y = data(samples=9, outputs=2)
+    new, ridge, w = data(samples=4, seed=2)[0], 0.3, 1.4
+    model = KernelRegressor(
+        hidden_layers=1, activation="linear", weight_variances=w, bias_variances=0.0, train_biases=False
+    )
+    model.set_params(kernel=kernel, ridge=ridge).fit(x, y)
+    inner, cross, own = (a @ b.T / 3 for a, b in ((x, x), (new, x), (new, new)))
+    factor = w**2 if kernel == "nngp" else 2 * w
+    A = factor * cross @ np.linalg.inv(factor * inner + ridge * np.eye(9))
+    scatter = w**2 * (own - A @ cross.T - cross @ A.T + A @ inner @ A.T)
+    if kernel == "nngp":
+        scatter = w**2 * own - A @ (w**2 * cross.T)
+    for noise, added in ((False, 0.0), (True, ridge)):
+        mean, deviation = model.predict(new, return_std=True, with_noise=noise)
+        np.testing.assert_allclose(mean, A @ y, rtol=1e-10)
+        expected = np.sqrt(np.diag(scatter) + added)
+        np.testing.assert_allclose(deviation, np.stack([expected, expected], axis=1), rtol=1e-9)

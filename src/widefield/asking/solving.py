@@ -99,16 +99,38 @@ def solve(
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     output: str | Path | None = None,
 ) -> Result:
-    """Ask a theory (or real networks) what happens in a problem.
+    """Ask a theory, or real networks, what happens in a problem.
 
-    `Result.statistics` of the answer say what jax did before it could compute: `seconds_tracing`,
-    `seconds_compiling` and `programs_compiled`, the number of programs; those that were found on disk do not count.
+    A `Problem` says what is trained: network, data, loss, learning rule, optimiser. A theory says who answers: infinite
+    width (if nobody is named), real networks of some width, or one of the approximations. All of them answer with the
+    same kind of object, a `Trajectory`, so that answers can be laid side by side.
+
+    >>> import widefield as wf
+    >>> problem = wf.Problem(
+    ...     wf.MLP(hidden_layers=1, activation="tanh", richness=1.0),
+    ...     data=([[1.0, 0.5], [-0.4, 1.2], [0.3, -1.1]], [0.7, -0.2, 0.4]),
+    ...     optimiser=wf.SGD(learning_rate=0.2, steps=20),
+    ... )
+    >>> lazy = wf.solve(problem, wf.Lazy())  # as if features stood still
+    >>> networks = wf.solve(problem, wf.FiniteWidth(64, seeds=3))  # three real networks of 64 neurons
+    >>> lazy.mean("loss").shape, bool(networks.mean("loss")[-1] < networks.mean("loss")[0])
+    ((21,), True)
+
+    What comes out, beside `mean(name)` and `standard_error(name)` of every variable:
+
+    - `data`: an xarray dataset with `outputs`, `loss`, `feature_kernel`, `ntk` and more over `time`, `layer`, `sample`
+      (and `seed`, of networks); `time` is the number of steps times the learning rate.
+    - `data.attrs["loss"]`: what the loss adds up. It is a sum over samples unless the problem says otherwise.
+    - `table()`, `plot()`, `save("answer.nc")`; `wf.load` opens the file again.
+    - `statistics`: seconds, sizes, errors; `seconds_tracing`, `seconds_compiling` and `programs_compiled` say what jax
+      did before it could compute (programs that were found on disk do not count).
 
     Args:
         problem: what is studied: a `Problem`, whose answer is a `Trajectory`, or a `proportional.LinearProblem`, whose
             answer is a `proportional.Dynamics`.
-        theory: who answers, with its numerical settings, for example `FiniteWidth(1024, seeds=8)`; None is
-            `InfiniteWidth()`, and of a `LinearProblem` `proportional.ProportionalLimit()`.
+        theory: who answers, with its numerical settings: `InfiniteWidth()`, `FiniteWidth(1024, seeds=8)`, `Lazy()`, ...
+            None is `InfiniteWidth()`, right to 2%, or for a `LinearProblem` `proportional.ProportionalLimit()`.
+            `applicable(problem)` says which theories answer a problem, and why others do not.
         throw: raise `Diverged` or `Interrupted` if the run ends early; False returns what there is, with the
             reason in `Result.status` and `Result.message`.
         progress: True or False for a progress bar, None for one on terminals only, or a function
@@ -120,6 +142,12 @@ def solve(
             more than a twentieth of the time to write them.
         output: a file to save the answer to, also one that ended early. If that fails, `NotSaved` holds the answer, and
             says where else it was put. Two runs with one output exclude each other.
+
+    Raises:
+        InvalidInput: for what cannot work; `NotInScope` names all reasons why a theory does not answer a problem.
+        Diverged: the loss exploded; the message names a learning rate that does not. `error.result` is what there was.
+
+    See also `compare` (several theories and networks at once), `stable_rate` (learning rates), `plots.compare`.
     """
     theory = _answering(problem, theory)
     if not (progress is None or isinstance(progress, bool) or callable(progress)):

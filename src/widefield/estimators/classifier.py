@@ -36,6 +36,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):  # type: ignore[misc]
 
     Args:
         network: see `KernelRegressor`, as for all others.
+        hidden_layers: instead of a network, as `activation`, `weight_variances`, `bias_variances`, `train_biases`.
         kernel: "nngp", "ntk" or a function.
         ridge: r >= 0.
         optimise: maximise the marginal likelihood of the outputs that are regressed.

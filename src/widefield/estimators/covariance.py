@@ -16,7 +16,6 @@ from ..kernels.blocks import BLOCK
 from ..problem.network import MLP
 
 KERNELS = ("nngp", "ntk")
-DEFAULT = MLP(hidden_layers=3, activation="relu", weight_variances=2.0, bias_variances=0.1, train_biases=True)
 
 
 class Pair(NamedTuple):
@@ -121,23 +120,13 @@ class OwnKernel:
         return np.ascontiguousarray(found)
 
 
-def source(network: Any, kernel: Any) -> Source:
+def source(network: MLP, kernel: Any) -> Source:
     """The source that the parameters of an estimator describe."""
-    chosen = described(network)
     if callable(kernel):
         return OwnKernel(kernel)
     if not isinstance(kernel, str):
         raise InvalidInput(f"kernel = {kernel!r} must be 'nngp', 'ntk', or a function k(X1, X2) that returns an array")
-    return NetworkKernel(chosen, check.choice("kernel", kernel, KERNELS))
-
-
-def described(network: Any) -> MLP:
-    """The network, or the default."""
-    if network is None:
-        return DEFAULT
-    if not isinstance(network, MLP):
-        raise InvalidInput(f"network = {network!r} is not a network; use widefield.MLP(...), or None for the default")
-    return network
+    return NetworkKernel(network, check.choice("kernel", kernel, KERNELS))
 
 
 def _check_covariance(kernel: Floats) -> None:

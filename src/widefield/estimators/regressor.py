@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
+from ..base import check
 from ..base.errors import InvalidInput
 from .base import KernelModel
 
@@ -19,12 +20,18 @@ class KernelRegressor(RegressorMixin, KernelModel):  # type: ignore[misc]
 
         prediction = k (K + r)^-1 y
 
-    - "nngp": exact Bayesian inference with the network as prior (PDLT eqs. (6.57), (6.64)); r is the variance of the
-      noise on the targets, and the standard deviation that of the posterior of f, without the noise.
+    What the prediction is, and what its deviation (`return_std`) means, depends on the kernel:
+
+    - "nngp": exact Bayesian inference with the network as prior (PDLT eqs. (6.57), (6.64)), r the variance of the noise
+      on targets. The deviation is that of the posterior of f: what is not known after the data have been seen.
     - "ntk": lazy networks (parameterisation "ntk", richness 1, not centred) trained until nothing changes with the
-      squared loss and r |theta - theta(0)|^2 / 2; prediction and standard deviation are over the ensemble of their
-      initialisations (PDLT eqs. (10.40), (10.41)). Biases learn if `network.train_biases`.
+      squared loss and r |theta - theta(0)|^2 / 2. Prediction and deviation are those of the ensemble of their
+      initialisations (PDLT eqs. (10.40), (10.41)): by how much networks scatter that are trained on the same data from
+      other random weights. That is no posterior: where all of them err alike, it is small. Biases learn if
+      `train_biases`.
     - a function: the covariance of a Gaussian process, used like "nngp".
+
+    None of these has the noise of a new observation in it; `predict(X, return_std=True, with_noise=True)` adds it.
 
     Inputs enter as x . x' / D and targets have mean zero before training: standardise both (`StandardScaler`,
     `TransformedTargetRegressor`).
@@ -36,9 +43,13 @@ class KernelRegressor(RegressorMixin, KernelModel):  # type: ignore[misc]
     [ 0.79 -2.06] [0.02 0.23]
 
     Args:
-        network: a `widefield.MLP`; None is 3 hidden layers of ReLU, weight variances 2, bias variances 0.1, trained
-            biases. Its richness, widths, parameterisation and `centred` do not matter. Its fields are parameters:
-            `network__hidden_layers` and so on, also in a grid search.
+        network: a `widefield.MLP`. Its richness, widths, parameterisation and `centred` do not matter. Its fields are
+            parameters, `network__hidden_layers` and so on. Or leave it out, and give fields by their plain names:
+        hidden_layers: depth; None is 3. A grid search knows it as `kernelregressor__hidden_layers`.
+        activation: None is "relu".
+        weight_variances: of the weights before training, one number or one for each layer of weights; None is 2.
+        bias_variances: of the biases; None is 0.1.
+        train_biases: whether biases learn; None is True.
         kernel: "nngp", "ntk", or a function k(X1, X2) that returns an array (rows of X1, rows of X2).
         ridge: r >= 0, in the units of the kernel.
         optimise: choose weight variances (one factor for all), bias variances (one factor) and the ridge so that the
@@ -63,19 +74,26 @@ class KernelRegressor(RegressorMixin, KernelModel):  # type: ignore[misc]
         self._fit(x, targets.reshape(len(targets), -1))
         return self
 
-    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
+    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False, with_noise: bool = False) -> Any:
         """Outputs in the shape of the targets; on request also their deviations, or the covariance of the samples.
 
         Deviations have the shape of the prediction. The covariance (sample, sample) is the same for every output.
+        With the kernel "ntk" they are over initialisations, else of the posterior (see the class). `with_noise` makes
+        them those of a new observation y = f + noise: its variance, `ridge_`, is added to that of f. For
+        "ntk" the ridge is the variance of the noise for which the prediction is the best linear one under K: choose it
+        by `optimise=True`, or as what is known about the data, before reading it so.
         """
         x = self._checked(X)
         if return_std and return_cov:
             raise InvalidInput("return_std = True and return_cov = True: ask for one, deviations are in the covariance")
+        if check.flag("with_noise", with_noise) and not (return_std or return_cov):
+            raise InvalidInput("with_noise = True adds to deviations: ask for return_std or return_cov = True too")
+        added = self.ridge_ if with_noise else 0.0
         if not return_std:
             mean = self.regression_.mean(x).reshape(len(x), *self._shape)
-            return (mean, self.regression_.covariance(x)) if return_cov else mean
+            return (mean, self.regression_.covariance(x) + added * np.eye(len(x))) if return_cov else mean
         mean, variance = self.regression_.moments(x)
-        deviation = np.broadcast_to(np.sqrt(variance)[:, None], mean.shape).copy()
+        deviation = np.broadcast_to(np.sqrt(variance + added)[:, None], mean.shape).copy()
         return mean.reshape(len(x), *self._shape), deviation.reshape(len(x), *self._shape)
 
     def __sklearn_tags__(self) -> Any:

@@ -26,31 +26,43 @@ PARAMETERISATIONS = ("mean-field", "ntk")
 @traced("weight_variances", "bias_variances", "width_ratios")
 @dataclass(frozen=True)
 class MLP(Described, family="network", kind="mlp"):
-    """A fully connected network with `hidden_layers` = L hidden layers.
+    """A fully connected network: depth, activation, initialisation, and how much it learns (`richness`).
 
-    With widths N_l, N = N_L and input dimension D (BP22 eq. (1), BP23 eq. (1); there without biases),
+    >>> network = MLP(hidden_layers=2, activation="relu", richness=0.5, weight_variances=2.0)
+    >>> network.widths(100)  # of real networks of width 100; how wide it is belongs to the theory, not to the network
+    (100, 100)
+
+    With L = `hidden_layers`, widths N_l, N = N_L, and input dimension D (BP22 eq. (1), BP23 eq. (1); there no biases),
 
         h^1     = W^0 x / sqrt(D) + b^0
         h^{l+1} = W^l phi(h^l) / sqrt(N_l) + b^l              l = 1 .. L-1
         f       = [ w phi(h^L) / sqrt(N) + b^L ] / gamma
 
-    and at t = 0 all entries of W^l are N(0, `weight_variances[l]`), those of b^l are N(0, `bias_variances[l]`).
-    The output scale is gamma = `richness` * sqrt(N) in the "mean-field" (muP) parameterisation, whose dynamics
-    do not depend on the width at leading order, and gamma = `richness` in the "ntk" parameterisation, which
-    becomes lazy at infinite width.
+    where phi is the activation. Before training all entries of W^l are N(0, `weight_variances[l]`), of w
+    N(0, `weight_variances[L]`), and those of b^l are N(0, `bias_variances[l]`): the square roots of widths stand in the
+    equations, and not in the variances. The output scale is
+
+        gamma = `richness` * sqrt(N)      "mean-field" (muP): training does not depend on the width, if it is large
+        gamma = `richness`                "ntk": wide networks become lazy, that is their features stand still
 
     Args:
-        hidden_layers: L >= 1.
-        activation: a name known to `widefield.activations`, an `Activation`, or an elementwise function that jax can
-            trace. What is not in the table, under its name, is used as it is and cannot be written to files.
-        richness: gamma_0; small is lazy, large learns features.
+        hidden_layers: L >= 1, the layers of neurons; there are L + 1 layers of weights.
+        activation: a name known to `widefield.activations` ("tanh", "relu", "gelu", "linear", ...), an `Activation`, or
+            an elementwise function that jax can trace. What is not in the table, under its name, is used as it is and
+            cannot be written to files.
+        richness: gamma_0. Near 0 features stand still (lazy), at 1 they move noticeably, the larger the more. Targets
+            of another size than 1 act like another richness: standardise them (`widefield.data.standardised`).
         outputs: number C of outputs; None takes it from the data.
-        weight_variances: one number for all L+1 weight layers, or one per layer.
+        weight_variances: one number for all L+1 weight layers, or one per layer, the input layer first.
         bias_variances: the same for the biases at initialisation; 0 starts them at zero.
         train_biases: whether biases learn.
         width_ratios: N_l / N for each hidden layer (None: all equal); the width of a theory is that of ratio 1.
         parameterisation: "mean-field" or "ntk".
         centred: predict and train f - f(t=0), which removes the random initial output.
+
+    Fields cannot be changed: `dataclasses.replace(network, richness=2.0)` makes another network. See also `Problem`,
+    which takes it; `effective.criticality` for variances that keep deep networks trainable; docs/conventions.md for
+    the same network in PyTorch and in the papers.
     """
 
     hidden_layers: int = 3

@@ -84,14 +84,22 @@ class Optimiser(Described, family="optimiser"):
 class SGD(Optimiser, kind="sgd"):
     """Gradient descent: full batch, minibatch or one pass; momentum, weight decay, Langevin noise.
 
-    With G the (pseudo-)gradient direction of docs/conventions.md, dW/dt = G, every weight W moves by
+    >>> SGD(learning_rate=0.1, steps=3).rates()  # the full batch, three times
+    array([0.1, 0.1, 0.1])
+    >>> found = SGD(learning_rate="auto", steps=100, momentum=0.9)  # `solve` finds the rate
+    >>> SGD(0.1, steps=4, batch_size=2).batches(samples=5).shape  # rows of the samples of every step
+    (4, 2)
+
+    With G the direction that the learning rule gives to a weight W (gradient descent: G = -gamma^2 dLoss/dW with the
+    output scale gamma of `MLP`), every step is
 
         Q <- m Q + (1 - m) (G - lambda W),      W <- W + eta Q + sqrt(2 eta T) xi,      xi ~ N(0, 1)
 
-    with eta = `learning_rate`, m = `momentum`, lambda = `weight_decay`, T = `temperature`. For gradient descent
-    G = -gamma^2 dLoss/dW, so eta is the step of flow time and needs no retuning with the width. Langevin
-    dynamics at inverse temperature beta with ridge lambda_0 (BP22 App. K) is temperature = 1/beta,
-    weight_decay = lambda_0/beta.
+    with eta = `learning_rate`, m = `momentum`, lambda = `weight_decay`, T = `temperature`. Three things are not as in
+    other packages: eta needs no retuning with the width, because gamma^2 is in G; the loss is a sum
+    over samples, so a rate for the mean over P samples is P times as large as the one here
+    (`SquaredError(reduction="mean")` changes that); momentum averages, so a rate r of PyTorch is r / (1 - m) here
+    (docs/conventions.md has the translations). Time in answers is the sum of the eta so far.
 
     Args:
         learning_rate: a number, a `Schedule`, one number for every step, or "auto": half of the largest rate at which
@@ -101,9 +109,13 @@ class SGD(Optimiser, kind="sgd"):
         batch_size: samples in a step; None is the full batch.
         one_pass: take the samples in order and never twice (online SGD).
         momentum: m, 0 <= m < 1.
-        weight_decay: lambda.
-        temperature: T.
+        weight_decay: lambda, the gradient of a ridge term; it goes through the momentum.
+        temperature: T. Langevin dynamics at inverse temperature beta with ridge lambda_0 (BP22 App. K) is
+            temperature = 1/beta, weight_decay = lambda_0/beta.
         seed: of the order of the minibatches (drawn without replacement within an epoch).
+
+    See also `GradientFlow` (steps so small that their size does not matter), `Cosine`, `Piecewise`, `PowerDecay`
+    (schedules), `stable_rate`, `best_rate`.
     """
 
     from_one_gradient: ClassVar[bool] = True

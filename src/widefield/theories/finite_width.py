@@ -25,7 +25,8 @@ from ..problem.theory import RECORDS, Scope, Theory
 from ..training.course import Course
 from ..training.observe import Observer
 from ..training.program import Program, bias_name, compile_problem
-from ..training.runner import Keeper, Runner, over_seeds
+from ..training.roles import Keeper
+from ..training.runner import Runner, over_seeds
 from ..trajectory.trajectory import Trajectory
 from .recording import from_outcome
 

@@ -225,7 +225,7 @@ class InfiniteWidth(Theory, kind="infinite-width"):
         wanted = self.tolerance or TOLERANCE
         if self.method == "networks":
             return Ensemble(problem, self, session, self.seed, wanted).answer()
-        if self.method == "conditioned" or reasons or self._of_particles or _began_with_particles(session):
+        if self.method == "conditioned" or reasons or self._of_particles or _begun_with(session):
             return None
         flops = self.cost(problem).flops
         ensemble = Ensemble(problem, self, session, self.seed, wanted, limit=flops / _DEARER)
@@ -236,12 +236,7 @@ class InfiniteWidth(Theory, kind="infinite-width"):
         outcome, settings = run.upto(replicas), run.settings
         found = from_outcome(problem, self, outcome, run.seeds(replicas), run.factors)
         answer = averaged(found)
-        used = {
-            "method": "conditioned",
-            "particles": settings.particles,
-            "rank_tolerance": settings.rank_tolerance,
-            "dtype": settings.dtype,
-        }
+        used = {"particles": settings.particles, "rank_tolerance": settings.rank_tolerance, "dtype": settings.dtype}
         statistical = recording.relative_error(answer)
         truncation = _TRUNCATED * settings.rank_tolerance**2
         attributes = {"method": "conditioned", **used, "statistical_error": statistical, "truncation_error": truncation}
@@ -288,18 +283,15 @@ class InfiniteWidth(Theory, kind="infinite-width"):
         """Settings to begin with."""
         least = _COARSEST if self.dtype == "float32" else 1e-3
         rank_tolerance = self.rank_tolerance or min(0.1, max(least, _RANK_SHARE * math.sqrt(wanted)))
-        matrices = min(2, problem.network.hidden_layers - 1)
-        seen = matrices * sum(expected_directions(problem, rank_tolerance)) + problem.samples.samples
-        return self._settings(self.particles or _rounded(max(256.0, _MARGIN * _ROOMY * seen)), rank_tolerance)
+        return self._settings(self.particles or first_particles(problem, rank_tolerance), rank_tolerance)
 
     def _more_particles(self, answer: Trajectory, run: Replicas, wanted: float) -> int:
         """How many particles are better than those of the first replicas."""
         particles = run.settings.particles
         if self.particles or answer.status != "complete":
             return particles
-        roomy = _rounded(_ROOMY * run.crowding * particles)
         missing = (answer.data.attrs["relative_error"] / wanted) ** 2 / 16
-        return min(_MOST_PARTICLES, max(roomy, _rounded(particles * min(missing, 16.0))))
+        return min(_MOST_PARTICLES, max(roomy(run.crowding, particles), _rounded(particles * min(missing, 16.0))))
 
     def _reached(self, answer: Trajectory, wanted: float) -> Trajectory:
         """With what was asked for, and whether it was reached."""
@@ -308,15 +300,26 @@ class InfiniteWidth(Theory, kind="infinite-width"):
         error = answer.data.attrs["relative_error"]
         reached = error <= wanted
         if not reached:
-            number, what = answer.data.attrs["replicas"], "networks"
-            if "particles" in answer.data.attrs:
-                what = f"replicas of {answer.data.attrs['particles']} particles"
+            number, particles = answer.data.attrs["replicas"], answer.data.attrs.get("particles")
+            what = "networks" if particles is None else f"replicas of {particles} particles"
             warnings.warn(
                 f"tolerance = {wanted:g} was not reached: the relative error is about {error:.2g} with {number} {what}",
                 NotAccurate,
                 stacklevel=5,
             )
         return dataclasses.replace(answer, data=answer.data.assign_attrs(tolerance=wanted, reached=int(reached)))
+
+
+def first_particles(problem: Problem, rank_tolerance: float) -> int:
+    """How many particles a problem will need, roughly; see `roomy`."""
+    matrices = min(2, problem.network.hidden_layers - 1)
+    seen = matrices * sum(expected_directions(problem, rank_tolerance)) + problem.samples.samples
+    return _rounded(max(256.0, _MARGIN * _ROOMY * seen))
+
+
+def roomy(crowding: float, particles: int) -> int:
+    """How many particles a problem needs, from how crowded so many turned out to be."""
+    return _rounded(_ROOMY * crowding * particles)
 
 
 def _rounded(particles: float) -> int:
@@ -327,17 +330,16 @@ def _rounded(particles: float) -> int:
 
 def _resumed(settings: Settings, session: Session) -> Settings:
     """With the particles of the interrupted run, if there is one."""
-    if session.checkpoint is None or not session.checkpoint.exists():
-        return settings
-    particles = checkpoint.load(session.checkpoint)[0].get("particles", settings.particles)
-    return dataclasses.replace(settings, particles=int(particles))
+    particles = _begun_with(session)
+    return settings if particles is None else dataclasses.replace(settings, particles=particles)
 
 
-def _began_with_particles(session: Session) -> bool:
-    """Whether an interrupted run is on its way that solves the equations."""
+def _begun_with(session: Session) -> int | None:
+    """Particles of an interrupted run that is on its way, if it solves the equations."""
     if session.checkpoint is None or not session.checkpoint.exists():
-        return False
-    return "particles" in checkpoint.load(session.checkpoint)[0]
+        return None
+    particles = checkpoint.load(session.checkpoint)[0].get("particles")
+    return None if particles is None else int(particles)
 
 
 def _judged(answer: Trajectory, coarse: Trajectory, ratio: float) -> Trajectory:

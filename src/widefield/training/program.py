@@ -62,10 +62,8 @@ class Program(eqx.Module):
         """Draw all weights."""
         depth, scales = self.network.hidden_layers, self.network.weight_scales
         inputs, outputs = self.inputs.shape[1], self.targets.shape[1]
-        weights: Weights = self.beside()
-        first, substrate = substrate.gaussian("input", 0, inputs)
-        last, substrate = substrate.gaussian("readout", depth - 1, outputs)
-        weights["input"], weights["readout"] = scales[0] * first, scales[-1] * last
+        drawn, substrate = self.initial_weights(substrate)
+        weights: Weights = {**self.beside(), **drawn}
         for layer in range(1, depth):
             substrate = substrate.with_matrix(
                 hidden(layer),
@@ -75,12 +73,6 @@ class Program(eqx.Module):
                 adjoint=self.rule.exact,
                 shakes=self.optimiser.shakes,
             )
-        if self.network.has_biases:
-            for layer, scale in enumerate(self.network.bias_scales, 1):
-                # The output's bias is kept as a vector over the last layer whose mean counts: see `outputs`.
-                population, count = (layer - 1, 1) if layer <= depth else (depth - 1, outputs)
-                bias, substrate = substrate.gaussian(bias_name(layer), population, count)
-                weights[bias_name(layer)] = scale * bias
         frozen, substrate = self.rule.frozen(self.network, inputs, outputs, substrate)
         nothing = jnp.zeros((self.inputs.shape[0], outputs), self.inputs.dtype)
         state = State(weights, None, frozen, substrate, nothing)
@@ -90,6 +82,20 @@ class Program(eqx.Module):
             return state
         forward, state = self.forward(state, slice(None))
         return dataclasses.replace(state.settled(), initial_outputs=forward.outputs)
+
+    def initial_weights(self, substrate: Substrate) -> tuple[Weights, Substrate]:
+        """Input weights, readout and biases at t = 0; a substrate that has drawn them gives the same again."""
+        depth, scales, outputs = self.network.hidden_layers, self.network.weight_scales, self.targets.shape[1]
+        first, substrate = substrate.gaussian("input", 0, self.inputs.shape[1])
+        last, substrate = substrate.gaussian("readout", depth - 1, outputs)
+        weights = {"input": scales[0] * first, "readout": scales[-1] * last}
+        if self.network.has_biases:
+            for layer, scale in enumerate(self.network.bias_scales, 1):
+                # The output's bias is kept as a vector over the last layer whose mean counts: see `outputs`.
+                population, count = (layer - 1, 1) if layer <= depth else (depth - 1, outputs)
+                bias, substrate = substrate.gaussian(bias_name(layer), population, count)
+                weights[bias_name(layer)] = scale * bias
+        return weights, substrate
 
     def beside(self) -> Weights:
         """What else learns beside the weights."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import equinox as eqx
 import jax
@@ -24,6 +24,7 @@ from ..matrices.substrate import State
 from . import checkpoint
 from .course import SHARED, Course, Played, Stretch, named, play, slots_for_records
 from .observe import Measured, Observer
+from .roles import Keeper, Start, Watch
 
 _CALL_SECONDS = 0.5
 """The compiled program is called for about this long, so that progress shows and Ctrl-C is heard."""
@@ -38,32 +39,6 @@ AXIS = "seeds"
 """Name of the axis of seeds that run side by side."""
 
 T = TypeVar("T")
-
-
-class Start(Protocol):
-    """Makes the initial states of seeds that run side by side, with a leading axis of seeds."""
-
-    def __call__(self, seeds: Sequence[int], room: Room | None) -> State:
-        """Of these seeds; `room` is what earlier ones turned out to need."""
-
-    def enlarged(self, seeds: Sequence[int], state: State, room: Room) -> State:
-        """The same state with other room."""
-
-
-class Keeper(Protocol):
-    """Keeps fields of many neurons in less room than they have; all other records stay with the runner."""
-
-    def take(self, records: Arrays) -> Arrays:
-        """Keep the fields of some more moments of the present group; gives back all other records."""
-
-    def finish_group(self) -> None:
-        """The present group is complete."""
-
-    def arrays(self) -> Arrays:
-        """All that it knows, for a checkpoint."""
-
-    def restore(self, arrays: Arrays) -> None:
-        """The reverse of `arrays`."""
 
 
 class Sheet:
@@ -115,6 +90,7 @@ class Runner:
     fingerprint: str
     bytes_per_record: int
     fields: Keeper | None = None
+    watch: Watch | None = None
     finished: list[Arrays] = field(default_factory=list)
     records: Sheet = field(default_factory=lambda: Sheet())
     state: State | None = None
@@ -163,6 +139,8 @@ class Runner:
             failure = self._play(seeds, slots)
             if failure is not None:
                 return failure
+            if self.watch is not None and self.watch.ends(self.state, self.position):
+                return self._stopped("complete", f"ended after step {self.position}")
             if time.perf_counter() - began < _CALL_SECONDS / 2:
                 self.pace = min(2 * self.pace, _MOMENTS)
         self.finished.append(self.records.written)
@@ -189,7 +167,8 @@ class Runner:
         if self.slots is None:
             self.slots = _slots(self.observer, self.state, slots)
         stretch = self.course.stretch(self.position, _MOMENTS, str(self.observer.program.inputs.dtype))
-        stop = jnp.asarray(min(self.pace, self.course.until_full(self.position, slots)), jnp.int32)
+        most = self.pace if self.watch is None else min(self.pace, self.watch.ahead(self.position))
+        stop = jnp.asarray(min(most, self.course.until_full(self.position, slots)), jnp.int32)
         self.state, played = _play((self.observer, stretch, stop), (self.state, self.slots))
         self.slots = played.records
         done = int(played.done)
