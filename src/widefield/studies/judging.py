@@ -17,7 +17,7 @@ LEVEL = 0.95
 """Of intervals."""
 
 _ALARMS = 0.04
-"""Of questions whose choices are all equal may see a difference: a little below 1 - LEVEL, as losses are not Gaussian."""
+"""Share of questions with equal choices that may see a difference: below 1 - LEVEL, as losses are not Gaussian."""
 
 _DRAWS = 40_000
 

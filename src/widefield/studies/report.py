@@ -115,7 +115,7 @@ def _method(study: Study) -> str:
         "a difference counts if it exceeds its 95% interval (Student's t, widened for the best being chosen among all; "
         "the furthest choice first, then the others as among one choice fewer), and else there is no difference within "
         "error bars. Every choice has learning rates of its own, found by the same rule: the largest of 1/2, 1/4, 1/8, "
-        f"... of its stable rate at which no training loss rises by more than {SPIKE:.0%} of the loss of the mean above "
+        f"... of its stable rate at which no training loss rises by more than {SPIKE:.0%} of the mean's loss above "
         f"its lowest before, and 1/{SLOWER} of that rate. For each split the rate and the step at which training is "
         "stopped are those that are best "
         f"on all other splits.</p>\n<ul class='facts'>{facts}</ul>\n"
