@@ -127,7 +127,7 @@ def judged(losses: Float[Floats, "choices splits"], test_share: float) -> Judgem
     is furthest off first, with the number that belongs to all choices; if it differs, the next with that of one choice
     fewer; the first that does not differ ends it.
     """
-    finite = np.isfinite(losses).all(axis=1)
+    finite = np.asarray(np.isfinite(losses).all(axis=1))
     means = np.where(finite, losses.mean(axis=1), np.inf)
     best = int(np.argmin(means))
     differences = tuple(over_splits(row - losses[best], test_share) for row in losses)
