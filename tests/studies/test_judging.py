@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+import scipy.stats
 
 from widefield.studies import scans, widths
 from widefield.studies.baselines import simple_machines
-from widefield.studies.judging import Estimate, judged, over_splits, stopped
+from widefield.studies.judging import Estimate, critical, judged, over_splits, stopped
 
 SHARE = 0.2
 NOISE = np.array([0.03, -0.02, 0.01, -0.04, 0.02])
@@ -33,14 +34,69 @@ def test_what_all_splits_share_does_not_hide_a_difference():
     assert found.simplest == 1
 
 
-def test_false_alarms_are_rare():
-    """Equal choices on splits that overlap as random ones do: at most about 5% of studies see a difference."""
-    rng, count, splits, choices = np.random.default_rng(1), 2000, 5, 4
-    # Correlation between splits that Nadeau and Bengio's correction stands for: test_share.
+def overlapping(rng, count, choices, splits):
+    """Losses of equal choices on splits that overlap as random ones do: their correlation is the share of tests."""
     common = rng.standard_normal((count, choices, 1)) * np.sqrt(SHARE)
     own = rng.standard_normal((count, choices, splits)) * np.sqrt(1 - SHARE)
-    alarms = sum(not judged(one, SHARE).undecided for one in common + own)
-    assert alarms / count < 0.05
+    return common + own
+
+
+@pytest.mark.parametrize(("choices", "splits"), [(2, 6), (4, 5), (6, 6), (6, 16)])
+def test_false_alarms_are_rare(choices, splits):
+    """Equal choices: fewer than 5% of studies see a difference."""
+    cases = overlapping(np.random.default_rng(1), 2000, choices, splits)
+    alarms = sum(not judged(one, SHARE).undecided for one in cases)
+    assert 0.02 < alarms / len(cases) < 0.05
+
+
+def test_false_alarms_are_rare_among_choices_of_unequal_scatter_and_beside_worse_ones():
+    """Two choices are worse for sure, so that steps go on to the other four, which are equal but scatter unequally."""
+    cases = overlapping(np.random.default_rng(2), 2000, 6, 8)
+    cases *= np.array([1.0, 1.0, 1.0, 3.0, 0.5, 2.0])[:, None]
+    cases[:, :2] += 100.0
+    found = [judged(one, SHARE) for one in cases]
+    assert not any({0, 1} & set(one.alike) for one in found)
+    assert np.mean([len(one.alike) < 4 for one in found]) < 0.05
+
+
+def by_all_pairs(losses):
+    """Choices as good as the best by Student's t shared by all pairs (Bonferroni): the plain rule, for comparison."""
+    choices, splits = losses.shape
+    gaps = losses - losses[losses.mean(axis=1).argmin()]
+    errors = gaps.std(axis=1, ddof=1) * np.sqrt(1 / splits + SHARE / (1 - SHARE))
+    level = 1 - 0.05 / (choices * (choices - 1))
+    return {
+        place for place in range(choices) if gaps[place].mean() <= scipy.stats.t.ppf(level, splits - 1) * errors[place]
+    }
+
+
+def test_power_is_that_of_more_than_all_pairs():
+    """Choices that are worse by about their error bars are found more often, the more so with more splits."""
+    shift = np.array([3.0, 2.5, 2.0, 1.5, 0.0, 0.0])[:, None]
+    share = {}
+    for splits in (6, 16):
+        cases = overlapping(np.random.default_rng(3), 400, 6, splits) + shift
+        ours = np.mean([4 - len({0, 1, 2, 3} & set(judged(one, SHARE).alike)) for one in cases]) / 4
+        plain = np.mean([4 - len({0, 1, 2, 3} & by_all_pairs(one)) for one in cases]) / 4
+        share[splits] = (ours, plain)
+    assert share[6][0] > 1.3 * share[6][1]
+    assert share[16][0] > 1.1 * share[16][1]
+    assert share[16][0] > 1.5 * share[6][0]
+
+
+def test_the_critical_number_is_near_that_of_tukey():
+    for choices in (3, 6):
+        expected = scipy.stats.studentized_range.ppf(0.96, choices, 59) / np.sqrt(2)
+        assert critical(choices, 60) == pytest.approx(expected, rel=0.03)
+    assert critical(2, 8) == pytest.approx(scipy.stats.t.ppf(0.98, 7))
+    assert critical(1, 8) == 0
+    assert critical(4, 1) == np.inf
+
+
+def test_a_single_split_never_shows_a_difference():
+    found = judged(np.array([[0.1], [0.9]]), SHARE)
+    assert found.undecided
+    assert found.halves[1] == np.inf
 
 
 def test_choices_that_failed_are_never_as_good():
@@ -110,6 +166,29 @@ def test_width_from_the_two_laws():
     assert "from about width 100" in said
     assert "from about width 260 ± 20" in said
     assert "gives 300 and networks give 280" in said
+
+
+@pytest.mark.parametrize(
+    ("scatter", "law", "words"),
+    [
+        (
+            0.047,
+            226.0,
+            "single networks are within 5% of the mean over networks too: by 4.7% of their size at width 256",
+        ),
+        (0.05, 256.0, "single networks are within 5% of the mean over networks too: by 5% of their size at width 256"),
+        (0.0501, 257.0, "single networks differ for longer: by 5% of their size at width 256"),
+        (0.08, 655.0, "single networks differ for longer: by 8% of their size at width 256"),
+        (0.047, 300.0, "by 4.7% of their size at width 256, which is within 5%; by the law through all widths"),
+    ],
+)
+def test_whether_single_networks_are_within_five_percent(scatter, law, words):
+    tried = np.array([64.0, 256.0])
+    said = widths.how_wide(
+        tried, Estimate(10.0, 1.0, 3), Estimate(law, 20.0, 3), widths.Few(), Estimate(scatter, 0.01, 3)
+    )
+    assert words in said
+    assert ("differ for longer" in said) == (scatter > 0.05)
 
 
 def test_scatter_of_known_networks():

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
+from ..base.errors import InvalidInput
 from .options import Overwrite, Quiet, Target
 from .solve import targets
 from .terminal import say
+
+Number = TypeVar("Number", int, float)
 
 
 def study(
@@ -26,6 +29,11 @@ def study(
         str | None,
         typer.Option(help="Learning rules to try beside gradient descent, by commas: feedback-alignment, ..."),
     ] = None,
+    richness: Annotated[
+        str | None, typer.Option(help="Values of the richness to try, by commas; 0 is the lazy limit.")
+    ] = None,
+    depths: Annotated[str | None, typer.Option(help="Numbers of hidden layers to try, by commas.")] = None,
+    widths: Annotated[str | None, typer.Option(help="Widths to try for the question how wide, by commas.")] = None,
     activation: Annotated[str, typer.Option(help="Of the networks: tanh, relu, gelu, ...")] = "tanh",
     width: Annotated[int, typer.Option(help="Of the networks that are trained.")] = 128,
     seed: Annotated[int, typer.Option(help="Of the splits into training and test samples.")] = 0,
@@ -38,7 +46,7 @@ def study(
     """
     import dataclasses
 
-    from ..studies.plan import NETWORK
+    from ..studies.plan import NETWORK, Grid
     from ..studies.running import study as ask
 
     made = ask(
@@ -48,10 +56,27 @@ def study(
         network=dataclasses.replace(NETWORK, activation=activation),
         minutes=minutes,
         folder=folder,
-        rules=[] if rules is None else [rule.strip() for rule in rules.split(",") if rule.strip()],
+        richness=Grid.richness if richness is None else _numbers("richness", richness, float),
+        depths=Grid.depths if depths is None else _numbers("depths", depths, int),
+        widths=Grid.widths if widths is None else _numbers("widths", widths, int),
+        rules=[] if rules is None else _words(rules),
         width=width,
         seed=seed,
         overwrite=overwrite,
         progress=not quiet,
     )
     say(str(made))
+
+
+def _words(given: str) -> list[str]:
+    """Between commas."""
+    return [word.strip() for word in given.split(",") if word.strip()]
+
+
+def _numbers(name: str, given: str, kind: type[Number]) -> list[Number]:
+    """Between commas."""
+    try:
+        return [kind(word) for word in _words(given)]
+    except ValueError:
+        whole = "whole numbers" if kind is int else "numbers"
+        raise InvalidInput(f"--{name} {given} must be {whole} with commas between them") from None

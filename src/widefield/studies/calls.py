@@ -69,7 +69,7 @@ def training(bench: Bench, choice: Choice, taken: float, folder: str) -> str:
     return "\n".join(
         (
             rate(bench, choice),
-            f"optimiser = wf.SGD({taken!r}, steps={bench.steps})  # limit.suggested, halved where networks diverged",
+            f"optimiser = wf.SGD({taken!r}, steps={bench.steps})  # limit.suggested, halved until no loss spikes",
             "runs = [",
             f"    wf.solve(wf.Problem(network, split{_rule(choice)}, optimiser=optimiser, record=record), {theory})",
             "    for split in splits",

@@ -10,7 +10,7 @@ from . import baselines, calls, plots, report, scans
 from .answers import Study
 from .desk import Desk, Scan
 from .given import Given
-from .plan import NETWORK, TEST_SHARE, WIDTH, Plan
+from .plan import TEST_SHARE, WIDTH, Grid, Plan
 
 
 def concluded(desk: Desk, plan: Plan, given: Given, seed: int) -> Study:
@@ -76,7 +76,10 @@ def _together(desk: Desk, plan: Plan, given: Given, seed: int) -> Study:
 def _again(desk: Desk, given: Given, minutes: int, seed: int) -> str:
     """What to type to go on in the same folder, with more time."""
     options: dict[str, object] = {"folder": desk.folder.path.as_posix(), "minutes": minutes}
-    options |= {"rules": desk.grid.rules} if desk.grid.rules else {}
+    usual = Grid()
+    for name in ("richness", "depths", "widths", "rules"):
+        value = getattr(desk.grid, name)
+        options |= {} if value == getattr(usual, name) else {name: value}
     options |= {"width": desk.bench.width} if desk.bench.width != WIDTH else {}
     options |= {"seed": seed} if seed else {}
-    return given.again(options, None if desk.network == NETWORK else desk.network)
+    return given.again(options, desk.network)

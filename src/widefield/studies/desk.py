@@ -16,7 +16,7 @@ from .answers import Answer
 from .judging import Judgement, judged, over_splits, stopped
 from .keeping import Folder
 from .plan import TEST_SHARE, Clock, Costs, Grid, in_words
-from .training import Bench, Choice, searched, trained
+from .training import Bench, Choice, chosen, searched, trained
 
 
 @dataclass(eq=False)
@@ -112,33 +112,36 @@ class Scan:
     parts: tuple[xr.Dataset, ...]
 
     def at_stop(self, name: str) -> np.ndarray:
-        """A quantity, mean over networks, (choice, split), at the step where training is stopped."""
+        """A quantity, mean over networks, (choice, split), at the rate and step that are best on all other splits."""
         found = []
         for part in self.parts:
-            _, steps = stopped(part["test_loss"].mean("seed").values)
-            values = part[name].mean("seed").values
-            found.append(values[np.arange(len(values)), steps])
+            _, places = stopped(_in_a_row(part, "test_loss"))
+            found.append(_in_a_row(part, name)[np.arange(len(places)), places])
         return np.array(found)
 
     def stops(self) -> list[int]:
-        """The step at which training of every choice is stopped: the median over splits."""
-        found = []
-        for part in self.parts:
-            _, steps = stopped(part["test_loss"].mean("seed").values)
-            found.append(int(np.median(part["step"].values[steps])))
-        return found
+        """The step at which training of every choice is stopped, the best on average over splits."""
+        return [int(part["step"].values[chosen(part)[1]]) for part in self.parts]
 
     def judgement(self) -> Judgement:
         """Which is best."""
         return judged(self.at_stop("test_loss"), TEST_SHARE)
 
     def rates(self) -> list[float]:
-        """Learning rates."""
+        """Learning rates, the best on average over splits."""
         return [float(part.attrs["learning_rate"]) for part in self.parts]
 
     def unfinished(self) -> list[int]:
         """Choices whose test loss was still falling at the last step."""
         return [place for place, part in enumerate(self.parts) if self.stops()[place] >= int(part["step"].values[-1])]
+
+    def spiking(self) -> list[int]:
+        """Choices whose training losses spike at all rates."""
+        return [place for place, part in enumerate(self.parts) if not part.attrs["smooth"]]
+
+    def _curves(self, name: str) -> np.ndarray:
+        """Means over networks, (choice, split, step), at the learning rate of every choice."""
+        return np.stack([p[name].isel(rate=chosen(p)[0]).mean("seed").values for p in self.parts])
 
     def data(self, axis: str, values: Sequence[float | str]) -> xr.Dataset:
         """Everything in one table, over the choices under the name `axis`."""
@@ -147,11 +150,8 @@ class Scan:
             "train_loss": ((axis, "split"), self.at_stop("train_loss")),
             "stopping_step": (axis, self.stops()),
             "learning_rate": (axis, self.rates()),
-            "test_curve": ((axis, "split", "step"), np.stack([p["test_loss"].mean("seed").values for p in self.parts])),
-            "train_curve": (
-                (axis, "step"),
-                np.stack([p["train_loss"].mean(("seed", "split")).values for p in self.parts]),
-            ),
+            "test_curve": ((axis, "split", "step"), self._curves("test_loss")),
+            "train_curve": ((axis, "split", "step"), self._curves("train_loss")),
         }
         if "test_accuracy" in self.parts[0]:
             variables["test_accuracy"] = ((axis, "split"), self.at_stop("test_accuracy"))
@@ -171,9 +171,15 @@ def _error(values: np.ndarray) -> float:
     return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
 
 
+def _in_a_row(part: xr.Dataset, name: str) -> np.ndarray:
+    """Means over networks, (split, rate and step), the steps of the largest rate last."""
+    values = part[name].mean("seed").transpose("split", "rate", "step").values
+    return np.asarray(values.reshape(len(values), -1))
+
+
 def _brief(part: xr.Dataset) -> str:
     """The test loss, if that is what it holds."""
-    if "test_loss" not in part or "split" not in part["test_loss"].dims or "step" not in part["test_loss"].dims:
+    if "test_loss" not in part or "rate" not in part["test_loss"].dims:
         return ""
-    losses, _ = stopped(part["test_loss"].mean("seed").values)
+    losses, _ = stopped(_in_a_row(part, "test_loss"))
     return f"test loss {over_splits(losses, TEST_SHARE)}, "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from ..data.scaling import Standardised
 from ..data.source import DataSource
 from ..problem.network import MLP
 from .calls import written
+from .plan import NETWORK
 
 
 class Given(NamedTuple):
@@ -27,7 +29,7 @@ class Given(NamedTuple):
         source: the data.
         code: the call that loads them.
         command: the command that studies them, if they are a file.
-        arguments: of the call that studies them, if they are not.
+        arguments: of the call that studies them.
         folder: where the study goes if nothing is said.
     """
 
@@ -42,18 +44,26 @@ class Given(NamedTuple):
         loaded = self.source.load()
         return Samples(loaded.everything, np.concatenate([loaded.y, loaded.y_test]))
 
-    def again(self, options: dict[str, Any], network: MLP | None) -> str:
-        """The command or call that goes on, with options that are not the usual ones."""
-        if self.command:
-            words = {
-                name: ",".join(value) if isinstance(value, tuple) else str(value) for name, value in options.items()
-            }
-            if network is not None:
+    def again(self, options: dict[str, Any], network: MLP) -> str:
+        """The command or call that goes on, with options that are not the usual ones.
+
+        A command knows the activation of a network and nothing else of it, so that other networks need the call.
+        """
+        if self.command and network == dataclasses.replace(NETWORK, activation=network.activation):
+            words = {name: _listed(value) for name, value in options.items()}
+            if network != NETWORK:
                 words["activation"] = str(network.activation)
             return " ".join((self.command, *(f"--{name} {shlex.quote(word)}" for name, word in words.items())))
         given = [f"{name}={value!r}" for name, value in options.items()]
-        given += [] if network is None else [f"network={written(network)}"]
+        given += [] if network == NETWORK else [f"network={written(network)}"]
         return f"wf.study({self.arguments}, {', '.join(given)})"
+
+
+def _listed(value: Any) -> str:
+    """A value of an option, several with commas."""
+    if isinstance(value, tuple):
+        return ",".join(_listed(part) for part in value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def as_given(X: Any, y: Any, target: str | Sequence[str], classes: bool | None) -> Given:
@@ -86,4 +96,5 @@ def _file(path: Path, target: str | tuple[str, ...], classes: bool | None) -> Gi
     source = File(str(path), target=target, classes=classes).frozen()
     names = target if isinstance(target, str) else ",".join(target)
     command = f"widefield study {shlex.quote(str(path))} --target {shlex.quote(names)}" + " --classes" * bool(classes)
-    return Given(source, f"wf.data.file({str(path)!r}, target={target!r}{extra})", command, "", f"{path.stem}-study")
+    arguments = f"{str(path)!r}, target={target!r}{extra}"
+    return Given(source, f"wf.data.file({arguments})", command, arguments, f"{path.stem}-study")

@@ -11,7 +11,7 @@ from typing import Any
 from ..asking.solving import solve
 from ..base.errors import FileProblem
 from ..problem.network import MLP
-from .training import KERNEL_SEEDS, SEARCH_STEPS, Bench, Choice
+from .training import KERNEL_SEEDS, RATES, SEARCH_STEPS, Bench, Choice
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,9 @@ QUESTIONS = ("scale", "rate", "baselines", "richness", "depth", "width", "rule")
 _SEARCHES = 16
 """Runs until the largest rate is found, about."""
 
+_LADDER = 3
+"""Rates that are too large for smooth training, about, of rich networks."""
+
 _STRUCTURES = 3
 """Programs to be compiled for a network of new shape: for the search, for losses, for kernels."""
 
@@ -57,15 +60,16 @@ class Sizes:
 
 
 LEVELS = (
-    Sizes(60, 5, 1, 100),
-    Sizes(100, 6, 1, 200),
-    Sizes(150, 8, 1, 300),
-    Sizes(250, 8, 2, 400),
-    Sizes(400, 10, 2, 500),
-    Sizes(600, 10, 3, 600),
-    Sizes(1000, 12, 4, 1000),
+    Sizes(60, 6, 1, 150),
+    Sizes(100, 8, 1, 250),
+    Sizes(150, 12, 1, 400),
+    Sizes(250, 16, 1, 500),
+    Sizes(400, 16, 2, 600),
+    Sizes(600, 20, 2, 800),
+    Sizes(1000, 20, 4, 1000),
 )
-"""Never fewer than five splits: with three or four, Student's t calls hardly anything a difference."""
+"""Splits before networks: intervals shrink with splits, from 6 to 16 by half, and a network more for each split only
+averages over what is random in one of them."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +119,8 @@ class Costs:
     @property
     def choice(self) -> float:
         """One choice on all splits, with its rate and its kernels."""
-        networks = self.sizes.splits * self.sizes.seeds + KERNEL_SEEDS
+        tried = _LADDER * self.sizes.seeds  # rates that turn out to be too large, on one split each
+        networks = RATES * self.sizes.splits * self.sizes.seeds + tried + KERNEL_SEEDS
         return self.search + networks * self.sizes.steps * self._step
 
     def question(self, name: str) -> float:

@@ -7,6 +7,7 @@ from html import escape
 
 from .answers import Answer, Study, Table
 from .plan import in_words
+from .training import SLOWER, SPIKE
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff; max-width: 62rem;
@@ -111,8 +112,12 @@ def _method(study: Study) -> str:
         "training targets, that is 1 − R²: 0 is perfect, 1 no better than the mean. Error bars are standard errors "
         "over random splits into training and test samples, corrected for their overlap (Nadeau and Bengio, 2003); "
         "each split has networks of its own, whose mean counts. Choices are compared split by split with the best one; "
-        "a difference counts if it exceeds its 95% interval (Student's t, shared by all pairs of choices), and else "
-        "there is no difference within error bars. Training is stopped, for each split, at the step that is best "
+        "a difference counts if it exceeds its 95% interval (Student's t, widened for the best being chosen among all; "
+        "the furthest choice first, then the others as among one choice fewer), and else there is no difference within "
+        "error bars. Every choice has learning rates of its own, found by the same rule: the largest of 1/2, 1/4, 1/8, "
+        f"... of its stable rate at which no training loss rises by more than {SPIKE:.0%} of the mean's loss above "
+        f"its lowest before, and 1/{SLOWER} of that rate. For each split the rate and the step at which training is "
+        "stopped are those that are best "
         f"on all other splits.</p>\n<ul class='facts'>{facts}</ul>\n"
         f"<footer>widefield study, {escape(in_words(study.seconds))}</footer>"
     )

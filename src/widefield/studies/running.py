@@ -51,6 +51,8 @@ _ASK: dict[str, Callable[[Desk], Answer | None]] = {
     "rule": scans.rule,
 }
 _PILOT_ROWS = 150
+_METHOD = 2
+"""Of training and choosing rates: parts that were made by another one are not mixed with these."""
 
 
 def study(
@@ -110,6 +112,7 @@ def study(
     width = check.integer("width", width, least=2)
     clock = Clock(check.number("minutes", minutes, above=0.0))
     asked = {"data": digest(raw), "network": tomli_w.dumps(base.to_table()), "width": width, "seed": int(seed)}
+    asked["method"] = _METHOD
     kept = Folder(Path(folder if folder is not None else given.folder), asked, overwrite=overwrite)
     try:
         with files.claimed(kept.path / "study.toml"):

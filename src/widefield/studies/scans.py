@@ -105,9 +105,11 @@ def _aligned(scan: Scan, values: Sequence[float]) -> str:
 
 
 def _still(scan: Scan, words: Sequence[str]) -> str:
-    """What would change with more steps."""
-    falling = [words[place] for place in scan.unfinished()]
-    return f"Test losses were still falling at the last step for {', '.join(falling)}." if falling else ""
+    """What would change with more steps, and what is not smooth."""
+    falling, rough = ([words[place] for place in places] for places in (scan.unfinished(), scan.spiking()))
+    said = [f"Test losses were still falling at the last step for {', '.join(falling)}."] if falling else []
+    said += [f"Training losses spike at all learning rates for {', '.join(rough)}."] if rough else []
+    return " ".join(said)
 
 
 def depth(desk: Desk) -> Answer | None:

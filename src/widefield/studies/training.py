@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import xarray as xr
+from jaxtyping import Float
 
 from ..asking.solving import solve
 from ..asking.stable_rates import StableRate, stable_rate
+from ..base.arrays import Floats
 from ..base.errors import InvalidInput
 from ..data.scaling import Standardised, are_classes
 from ..problem.network import MLP
@@ -24,7 +26,7 @@ from ..theories.finite_width import FiniteWidth
 from ..theories.lazy import Lazy
 from ..trajectory.trajectory import Trajectory
 
-RECORDS, KERNEL_RECORDS = 40, 2
+RECORDS, KERNEL_RECORDS = 80, 2
 """Moments of training at which losses, and kernels, are kept."""
 
 KERNEL_ROWS = 64
@@ -32,8 +34,14 @@ KERNEL_ROWS = 64
 
 SEARCH_STEPS, SEARCH_RESOLUTION = 100, 0.1
 KERNEL_SEEDS = 4
-_HALVINGS = 5
-"""How often a learning rate is halved if networks of some split diverge at it."""
+HALVINGS = 8
+"""How often a learning rate is halved if networks of some split spike or diverge at it."""
+
+SPIKE = 0.05
+"""A training loss that rises so far above the lowest before, in units of the loss of the mean, is a spike."""
+
+SLOWER, RATES = 4, 2
+"""The second rate that is tried is the first over this; so many rates in all."""
 
 
 @dataclass(frozen=True)
@@ -108,35 +116,67 @@ def searched(bench: Bench, choice: Choice, repetitions: int = 1) -> StableRate:
 
 
 def trained(bench: Bench, choice: Choice, rate: float, network: Path | None = None) -> xr.Dataset:
-    """Losses over (split, seed, step); networks of the first split with kernels go to the file `network`.
+    """Losses over (rate, split, seed, step); networks of the first split with kernels go to the file `network`.
 
-    Where networks diverge all begin again with half the rate. `data.attrs["learning_rate"]` is the one that was taken.
+    The same rule for all choices. First the largest of rate, rate / 2, rate / 4, ... at which no training loss of any
+    split spikes: in rich networks the kernel grows while they learn, up to several times, so that what is stable at
+    the start is not later on. Where features follow the gradient smoothly, smaller rates pass through the same networks
+    and only take longer; the second rate, a quarter of the first, is there to see that. `learning_rate` among the
+    attributes is the better one on average over splits. Learning rules that do not descend may spike at any rate: then
+    `smooth` is 0, and the first rate is the largest of these at which nothing diverges.
     """
-    for halved in range(_HALVINGS):
-        taken = rate / 2**halved
-        runs = [part for part in _runs(bench, choice, taken) if part is not None]
-        if len(runs) == len(bench.splits):
-            found = xr.concat(runs, dim="split").assign_attrs(learning_rate=taken, halved=halved)
-            if network is None:
-                return found
-            return found.assign(_with_kernels(bench, choice, taken, network))
+    taken, runs, smooth = _settled(bench, choice, rate)
+    rates, tried = [taken], [xr.concat(runs, dim="split")]
+    slower = list(_runs(bench, choice, taken / SLOWER, spikes=True))
+    finite = [part for part in slower if part is not None]
+    if len(finite) == len(bench.splits):
+        rates, tried = [taken / SLOWER, taken], [xr.concat(finite, dim="split"), *tried]
+    found = xr.concat(tried, dim="rate").assign_coords(rate=rates)
+    better = rates[chosen(found)[0]]
+    found = found.assign_attrs(learning_rate=better, smooth=int(smooth))
+    return found if network is None else found.assign(_with_kernels(bench, choice, better, network))
+
+
+def chosen(part: xr.Dataset) -> tuple[int, int]:
+    """Numbers of the rate and of the step with the lowest test loss on average over networks and splits."""
+    losses = part["test_loss"].mean(("seed", "split")).transpose("rate", "step").values
+    place = int(np.argmin(np.where(np.isfinite(losses), losses, np.inf)))
+    return place // losses.shape[1], place % losses.shape[1]
+
+
+def _settled(bench: Bench, choice: Choice, rate: float) -> tuple[float, list[xr.Dataset], bool]:
+    """The largest rate without spikes, its losses on every split, and True; or False, if there are always spikes."""
+    for spikes in (False, True):
+        for halved in range(HALVINGS):
+            taken = rate / 2**halved
+            runs = list(_runs(bench, choice, taken, spikes=spikes))
+            whole = [part for part in runs if part is not None]
+            if len(whole) == len(bench.splits):
+                return taken, whole, not spikes
     raise InvalidInput(
         f"networks with {choice.label} diverge at learning rates down to {taken:g}: look at the scale of the data"
     )
 
 
-def _runs(bench: Bench, choice: Choice, rate: float) -> Iterator[xr.Dataset | None]:
-    """One split after the other, up to the first that diverges."""
+def spiking(losses: Float[Floats, "... steps"]) -> bool:
+    """Whether any of these training losses rises by more than `SPIKE` above the lowest before it."""
+    lowest = np.minimum.accumulate(losses, axis=-1)
+    return bool((losses - lowest > SPIKE).any())
+
+
+def _runs(bench: Bench, choice: Choice, rate: float, *, spikes: bool) -> Iterator[xr.Dataset | None]:
+    """One split after the other, up to the first that diverges, or spikes where that is not allowed: None for it."""
     theory: Theory = Lazy() if choice.lazy else bench.networks
     for split in range(len(bench.splits)):
         problem = bench.problem(choice, split, rate, bench.losses_only)
         answer = solve(problem, theory, throw=False, progress=False)
         if answer.status == "interrupted":
             raise KeyboardInterrupt
-        if answer.status == "diverged":
+        losses = None if answer.status == "diverged" else _losses(answer, bench.classified)
+        if losses is None or (not spikes and spiking(losses["train_loss"].values)):
             yield None
             return
-        yield _losses(answer, bench.classified)
+        yield losses
 
 
 def _losses(answer: Trajectory, classified: bool) -> xr.Dataset:
@@ -175,8 +215,3 @@ def _with_kernels(bench: Bench, choice: Choice, rate: float, path: Path) -> dict
         numbers = value.transpose("time", "seed").values.astype(np.float64)
         found[f"{name}_alignment"] = xr.DataArray(numbers, dims=("moment", "network"))
     return found
-
-
-def mean_curves(parts: Sequence[xr.Dataset], name: str = "test_loss") -> list[np.ndarray]:
-    """Means over networks, (split, step), of several choices."""
-    return [part[name].mean("seed").values for part in parts]

@@ -247,11 +247,7 @@ def how_wide(widths: Float[Floats, " n"], near: Estimate, narrow: Estimate, few:
     else:
         beyond = " (beyond what was tried, by extrapolation)" if near.mean > widths[-1] else ""
         first = f"The test loss is within 5% of infinite width from about width {_round(near)} on{beyond}."
-    second = (
-        f"Outputs of two networks still differ by more: by {100 * last.mean:.2g}% of their size at width "
-        f"{widths[-1]:g}. They are within 5% of the mean over networks from about width {_round(narrow)} on, measured "
-        "on networks and extrapolated by 1 / sqrt(width)"
-    )
+    second = _single_networks(widths, narrow, last)
     third = ""
     if few.samples:
         theory, networks = (_round(Estimate(value, math.nan, 1)) for value in (few.theory, few.networks))
@@ -259,7 +255,21 @@ def how_wide(widths: Float[Floats, " n"], near: Estimate, narrow: Estimate, few:
             f" On {few.samples} of the samples alone, where single networks say less, the theory of fluctuations (lazy "
             f"limit) gives {theory} and networks give {networks}."
         )
-    return f"{first} {second}.{third}"
+    return f"{first} {second}{third}"
+
+
+def _single_networks(widths: Float[Floats, " n"], narrow: Estimate, last: Estimate) -> str:
+    """How far the outputs of one network are from the mean over networks; `last` is that of the largest width."""
+    found = f"by {100 * last.mean:.2g}% of their size at width {widths[-1]:g}"
+    law = f"from about width {_round(narrow)} on, measured on networks and extrapolated by 1 / sqrt(width)"
+    if last.mean > WITHIN:
+        return f"Outputs of single networks differ for longer: {found} from the mean over networks, and by 5% {law}."
+    if narrow.mean > widths[-1]:  # the widest one alone is within, but the law through all widths is not
+        return (
+            f"Outputs of single networks differ from the mean over networks {found}, which is within 5%; by the law "
+            f"through all widths they are {law}."
+        )
+    return f"Outputs of single networks are within 5% of the mean over networks too: {found}, and by 5% {law}."
 
 
 def _round(value: Estimate) -> str:
