@@ -26,6 +26,7 @@ def asked(richness, activation="linear", layers=3, steps=30):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::widefield.base.errors.NotAccurate")
 def test_only_dmft_tracks_rich_networks():
     """BP22 Figure 4: at gamma_0 = 1.5 the approximations fail, at gamma_0 -> 0 all agree."""

@@ -280,6 +280,7 @@ def test_vertex_is_that_of_flow():
     np.testing.assert_allclose(three.shifts, sampled.shifts, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("activation", ["tanh", "relu", "selu"])
 def test_some_of_three_inputs_are_two_inputs(activation):
     network = setting(activation, 3)

@@ -16,7 +16,7 @@ def test_very_many_command_lines(tmp_path):
     command_attacks.attack(tmp_path, 1000, seed=1).check()
 
 
-@pytest.mark.parametrize("language", ["C", "POSIX"])
+@pytest.mark.parametrize("language", ["C", pytest.param("POSIX", marks=pytest.mark.slow)])
 def test_a_terminal_without_unicode(tmp_path, language):
     """Signs that it does not know are replaced, and nothing fails."""
     (tmp_path / "p.toml").write_text(command_attacks.PROBLEM)

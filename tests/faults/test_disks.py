@@ -126,6 +126,7 @@ def test_a_limit_of_file_sizes(tmp_path, limit):
     assert [path.name for path in tmp_path.iterdir()] == ["p.toml"]
 
 
+@pytest.mark.slow
 def test_two_runs_at_once(tmp_path):
     first = kill_attacks.start(tmp_path, "width inf")
     lock = None

@@ -158,6 +158,7 @@ def arc_cosine(x, layers):
     return feature, tangent
 
 
+@pytest.mark.slow
 def test_kernels_converge_as_the_width_grows():
     x = points(4, 5, 1)
     network = wf.MLP(hidden_layers=2, activation="relu", weight_variances=(1.0, 2.0, 2.0))

@@ -41,6 +41,7 @@ def test_one_hidden_linear_layer_follows_its_differential_equation():
     assert errors[1] < 5e-5
 
 
+@pytest.mark.slow
 def test_three_hidden_linear_layers_are_the_limit_of_small_steps():
     """Richardson extrapolation of the closed discrete equations."""
     kernel, y = np.array([[1.0, 0.5], [0.5, 1.0]]), np.array([1.0, -0.7])

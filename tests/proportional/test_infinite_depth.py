@@ -26,6 +26,7 @@ def test_infinite_depth(width, task, losses):
     assert found.data.test_loss_bound.values.max() < 3e-5
 
 
+@pytest.mark.slow
 def test_deep_networks_approach_infinite_depth():
     task = LinearTask()
     known = {16: (3.48276, 1.95374, 0.77964, 0.45248, 0.18304), 64: (3.65585, 1.89175, 0.76196, 0.44305, 0.17716)}
@@ -38,6 +39,7 @@ def test_deep_networks_approach_infinite_depth():
     assert gaps[16] / gaps[64] == pytest.approx(4, rel=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("branch", [0.6, 1.4])
 def test_branches_enter_by_their_square(branch):
     """With beta_0 in its place, as in BP25 eq. (85), outputs at the start would have variance e^beta_0 / nu.

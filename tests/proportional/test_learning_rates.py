@@ -63,6 +63,7 @@ def test_no_transfer_over_depths_with_branches_of_fixed_scale():
     assert sweep.verdict.startswith("it does not transfer")
 
 
+@pytest.mark.slow
 def test_transfer_over_depths_with_scaled_branches():
     """BP25 Figure 5b: settling with depth, infinite depth included."""
     network = LinearNetwork(2, 4.0, branch=1.25, depth_scaled=True)
@@ -150,7 +151,15 @@ def test_rich_stability_limits_of_finite_widths(width, known):
 
 
 @pytest.mark.parametrize(
-    ("richness", "known"), [(0.01, 1.976), (0.5, 1.646), (1.0, 0.989), (2.0, 0.495), (5.0, 0.198), (10.0, 0.0993)]
+    ("richness", "known"),
+    [
+        (0.01, 1.976),
+        pytest.param(0.5, 1.646, marks=pytest.mark.slow),
+        (1.0, 0.989),
+        pytest.param(2.0, 0.495, marks=pytest.mark.slow),
+        pytest.param(5.0, 0.198, marks=pytest.mark.slow),
+        pytest.param(10.0, 0.0993, marks=pytest.mark.slow),
+    ],
 )
 def test_catapults_of_two_layers(richness, known):
     """Beyond 2/K0 = 1 training may converge after a burst, up to about 4/K0; in closed form, along the target."""
@@ -163,6 +172,7 @@ def test_catapults_of_two_layers(richness, known):
         assert found == pytest.approx(known, rel=0.05)
 
 
+@pytest.mark.slow
 def test_largest_stable_rate_over_widths():
     """BP25 Figure 7: rises and saturates in the NTK parameterisation, flat in the mean-field one."""
     known = {"ntk": {1: 0.096, 4: 0.235, 16: 0.49, 64: 0.736, 256: 1.02}, "mean-field": {1: 0.096, 256: 0.096}}
@@ -175,6 +185,7 @@ def test_largest_stable_rate_over_widths():
             assert rates[test[:, -1] < 1e-3 * test[:, 0]].max() == pytest.approx(limit, rel=3e-3)
 
 
+@pytest.mark.slow
 def test_first_failure_over_widths():
     """The same by search; near the edge success and failure alternate within some per cent."""
     for width, limit in ((1, 0.096), (16, 0.49)):

@@ -49,6 +49,7 @@ def test_few_steps_are_taken_at_once():
     np.testing.assert_array_equal(found.test_loss, solve(LinearNetwork(1, 1.0), NOISY, 0.02, 80).test_loss[::8])
 
 
+@pytest.mark.slow
 def test_infinite_depth_adds_its_own_error():
     network = LinearNetwork(INF, 1.0, branch=1.0, depth_scaled=True)
     found = solve_long(network, NOISY, 1e-3, 300, records=2, tolerance=1e-2).data
@@ -96,6 +97,7 @@ def _collect(things, bases):
             _collect(vars(thing).values(), bases)
 
 
+@pytest.mark.slow
 def test_many_small_steps():
     network, task = LinearNetwork(2, 1.0, 2.0), LinearTask(samples=2.0)
     exact = solve(network, task, 0.15 / 24, 240).test_loss[::12]

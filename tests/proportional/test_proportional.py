@@ -161,6 +161,7 @@ def test_figure_3_small_data_sets_are_fitted_faster_and_overfitted():
         np.testing.assert_allclose(found.train_loss[[0, 10, 20, 40, 80]], train, rtol=6e-4)
 
 
+@pytest.mark.slow
 def test_figure_3_peak_at_as_many_samples_as_dimensions():
     expected = {0.25: (2.176, 2.206, 2.206), 1: (1.798, 2.470, 4.359), 4: (1.292, 1.303, 1.333)}
     for samples, losses in expected.items():

@@ -45,7 +45,7 @@ def held(problem, truth, replicas, rounds):
     return np.mean(found)
 
 
-@pytest.mark.parametrize("replicas", [4, 8])
+@pytest.mark.parametrize("replicas", [4, pytest.param(8, marks=pytest.mark.slow)])
 def test_two_error_bars_hold_most_of_what_is_known_exactly(replicas):
     """Too narrow by a third, or too wide by a third, they would hold 82% or 99%."""
     fractions = [held(problem, wf.solve(problem, wf.TwoLayer()).data, replicas, 30) for problem in SHALLOW]
@@ -69,6 +69,7 @@ def test_few_replicas_have_wide_error_bars():
     assert widening(3) == pytest.approx(4.53 / 2, rel=1e-3)  # two-sided 95.45% of Student's t with 2 degrees
 
 
+@pytest.mark.slow
 def test_intervals_hold_what_they_promise_for_few_networks():
     """Groups of 4 of 2000 networks: their intervals hold the mean of all as often as they say, within 4 errors."""
     problem = dataclasses.replace(DEEP[0], record=wf.Record(steps=(0, 10), neurons=0))

@@ -69,6 +69,7 @@ def check_scaling(widths, seeds):
     return exponent, np.abs(residuals).max(), np.abs(slope / widths[0]).max()
 
 
+@pytest.mark.slow
 def test_width_leaves_the_mean_curve_and_its_spread_falls_as_the_square_root():
     check_scaling((32, 64, 128, 256), 150)
 

@@ -100,7 +100,10 @@ def assert_close(one, other, kernels, products):
     assert found >= 2
 
 
-@pytest.mark.parametrize(("rule", "outputs"), [("gd", 2), ("fa", 1), ("hebb", 1)])
+@pytest.mark.parametrize(
+    ("rule", "outputs"),
+    [pytest.param("gd", 2, marks=pytest.mark.slow), pytest.param("fa", 1, marks=pytest.mark.slow), ("hebb", 1)],
+)
 def test_tanh_within_the_tolerance_squared(rule, outputs, raw):
     asked, theory = problem(rule=rule, outputs=outputs, responses=True), wf.InfiniteWidth(256, 10, rank_tolerance=0.1)
     one, other = wf.solve(asked, theory), raw(asked, theory)
@@ -125,6 +128,7 @@ def interrupt_at(number):
     return report
 
 
+@pytest.mark.slow
 def test_resuming_gives_the_same_bits(tmp_path, monkeypatch):
     """In the first group, between groups and in the second, with directions and factors that are truncated."""
     monkeypatch.setattr("widefield.training.folding.FREE", 8)
@@ -163,6 +167,7 @@ def peak(replicas):
     return found
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_number_of_replicas():
     peak(8)  # compiles
     few, many = peak(16), peak(48)

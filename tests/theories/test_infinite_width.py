@@ -463,6 +463,7 @@ def test_crowded_populations_get_more_particles(monkeypatch):
     assert attributes["particles"] > 256
 
 
+@pytest.mark.slow
 def test_single_precision_agrees_within_its_error_bars():
     theory = wf.InfiniteWidth(512, 8, 0.05)
     double = wf.solve(single_point(neurons=0), theory).data

@@ -55,6 +55,7 @@ def test_linear_networks_are_those_of_closed_equations(options, dimension):
         np.testing.assert_allclose(outputs, np.broadcast_to(expected.values[-1], outputs.shape), atol=1e-7)
 
 
+@pytest.mark.slow
 def test_momentum_and_weight_decay_are_remembered():
     x, y, x_new, y_new = arrays(3)
     network, options = wf.MLP(2, "linear"), {"momentum": 0.6, "weight_decay": 0.4, "batch_size": 2}

@@ -102,7 +102,7 @@ def critical(choices: int, splits: int) -> float:
     each pair; two choices give Student's t. Numbers are always the same.
 
     >>> round(critical(2, 10), 1), round(critical(6, 10), 1)
-    (2.4, 3.8)
+    (2.4, 3.9)
     """
     if choices < 2 or splits < 2:
         return 0.0 if choices < 2 else math.inf

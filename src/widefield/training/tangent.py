@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..matrices.substrate import State, Weights, inner
+from ..matrices.substrate import Forward, Gradients, State, Weights, inner
 from ..problem.optimisers import Values
 from ..problem.rules import true_gradient
 from .observe import tangent_kernel
@@ -39,18 +40,23 @@ class TangentProgram(Program):
         return state.weights["outputs"][rows]
 
     def gradient(self, state: State, rows: Rows) -> tuple[Values, Float[Array, ""], State]:
-        """dW/dt, and df/dt of all samples."""
-        directions, loss, state = super().gradient(state, rows)
+        """dW/dt, and df/dt of all samples, from one pass: pseudo-gradients of single outputs add up to those of all."""
         forward, state = self.forward(state, slice(None))
-        identity = jnp.eye(self.targets.shape[1], dtype=self.targets.dtype)
+        chosen: Forward = jax.tree.map(lambda field: field[rows], forward)
+        targets = self.targets[rows]
+        errors = self.errors(chosen.outputs, targets)
+        identity = jnp.eye(targets.shape[1], dtype=targets.dtype)
         signal = jnp.broadcast_to(identity, (forward.outputs.shape[0], *identity.shape))
         backward, state = true_gradient(signal, forward, state)
-        chosen, state = self.forward(state, rows)
-        errors = self.errors(chosen.outputs, self.targets[rows])
-        pseudo, state = self.rule.pseudo_gradient(signal[: len(errors)], errors, chosen, state)
+        if self.rule.exact:
+            pseudo: Gradients = tuple(g[rows] for g in backward.gradients)
+        else:
+            pseudo, state = self.rule.pseudo_gradient(signal[: len(errors)], errors, chosen, state)
+        whole = tuple(jnp.einsum("pc,pcn->pn", errors, g)[:, None, :] for g in pseudo)
+        directions, state = self._directions(rows, chosen, errors, whole, jnp.ones_like(errors[:, 0]), state)
         features = zip((self.inputs, *forward.features), (self.inputs[rows], *chosen.features), strict=True)
         products = [a @ b.T if n == 0 else inner(a, b) for n, (a, b) in enumerate(features)]
         alignment = [inner(g, gt) for g, gt in zip(backward.gradients, pseudo, strict=True)]
         kernel = tangent_kernel(products, alignment, self.network.train_biases)
         directions["outputs"] = jnp.einsum("acbd,bd->ac", kernel, errors)
-        return directions, loss, state.settled()
+        return directions, self.loss.total(chosen.outputs, targets), state.settled()
