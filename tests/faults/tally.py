@@ -11,8 +11,8 @@ from widefield.base.errors import WidefieldError
 PATIENCE = 60
 """Seconds after which something hangs."""
 
-COMPILING = 180
-"""The same where jax compiles very many layers, which is announced."""
+COMPILING = 600
+"""The same where jax compiles fifty layers: one to three minutes on two cores, which is announced."""
 
 GOOD = ("answered", "refused")
 BAD = ("traceback", "wrong", "hang", "lost")
