@@ -12,7 +12,6 @@ DIGIT_RATES = {"small": 0.32, "large": 2.0}
 """Learning rates times the number of digits. Between 3 and 4 networks begin to diverge, narrow ones first."""
 
 
-FORMER = wf.InfiniteWidth(particles=2048, replicas=8, rank_tolerance=1e-2)
 FIXED = wf.InfiniteWidth(particles=1024, replicas=2, rank_tolerance=1e-2)
 """Where the numerical settings must not depend on what is recorded."""
 
@@ -37,7 +36,6 @@ class Sizes:
     slow_digit_steps: int = 500
     ours: wf.InfiniteWidth = dataclasses.field(default_factory=wf.InfiniteWidth)
     to_two_percent: wf.InfiniteWidth = dataclasses.field(default_factory=lambda: wf.InfiniteWidth(tolerance=0.02))
-    former: wf.InfiniteWidth = FORMER
     fixed: wf.InfiniteWidth = FIXED
     widths: tuple[int, ...] = (64, 128, 256, 512)
     pilot_networks: int = 32
@@ -71,7 +69,6 @@ QUICK = Sizes(
     slow_digit_steps=4,
     ours=TINY,
     to_two_percent=TINY,
-    former=TINY,
     fixed=TINY,
     widths=(8, 16),
     pilot_networks=2,
