@@ -27,6 +27,10 @@ class InvalidInput(WidefieldError, ValueError):
     """An argument has a value that cannot work."""
 
 
+class TooFewParticles(InvalidInput):
+    """A population has fewer particles than independent vectors; more of them would do."""
+
+
 class UnknownName(InvalidInput):
     """A name (activation, rule, file key, ...) that nothing is registered under."""
 

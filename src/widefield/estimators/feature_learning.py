@@ -15,7 +15,7 @@ from ..asking.rate_words import limit_in_words
 from ..asking.stable_rates import stable_rate
 from ..base import check
 from ..base.arrays import Floats
-from ..base.errors import Diverged, InvalidInput, NotAccurate
+from ..base.errors import Diverged, InvalidInput, NotAccurate, TooFewParticles
 from ..base.session import Session, progress_bar, says
 from ..data.arrays import Data
 from ..data.scaling import Scaling, Standardised
@@ -142,8 +142,8 @@ class FeatureLearningModel(NetworkParameters):
             watcher = LastStep(problem.optimiser.steps) if held is None else BestStep(*held, problem.loss, patience)
             try:
                 needed = min(roomy(self._run(problem, size, seed, watcher), size), _MOST_PARTICLES)
-            except InvalidInput as refusal:  # more independent directions than particles, or something else
-                if given is not None or size >= _MOST_PARTICLES or "are too few" not in str(refusal):
+            except TooFewParticles:
+                if given is not None or size >= _MOST_PARTICLES:
                     raise
                 needed = 2 * size
             if given is not None or needed <= size:

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from ..base.errors import InvalidInput
+from ..base.errors import TooFewParticles
 from .substrate import inner
 
 WORTH, _MORE = 1.2, 0.85
@@ -227,7 +227,7 @@ def larger(size: int, rank: int, *, full: bool, most: int, rungs: int = 1) -> in
     rungs is to expect that all will be needed.
     """
     if full and size >= most:
-        raise InvalidInput(
+        raise TooFewParticles(
             f"particles = {most} are too few: this problem has more independent directions than that; "
             "raise particles or rank_tolerance"
         )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from ..base import check
 from ..base.describe import put
-from ..base.errors import InvalidInput, NotAccurate
+from ..base.errors import InvalidInput, NotAccurate, TooFewParticles
 from ..base.renamed import renamed
 from ..base.session import Session
 from ..matrices.conditioned import Conditioned
@@ -255,7 +255,7 @@ class InfiniteWidth(Theory, kind="infinite-width"):
             self._announce(run, replicas, session)
             try:
                 answer = self._answer(problem, run, replicas)
-            except InvalidInput:
+            except TooFewParticles:
                 if self.particles or settings.particles >= _MOST_PARTICLES:
                     raise
                 settings = dataclasses.replace(settings, particles=2 * settings.particles)
