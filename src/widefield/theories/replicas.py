@@ -17,9 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from ..base import check
-from ..base.errors import InvalidInput
+from ..base.errors import TooFewParticles
 from ..base.numbers import double_precision
 from ..gaussian.sobol import normals
 from ..matrices.conditioned import Conditioned
@@ -46,11 +47,15 @@ _SIDE_BY_SIDE = 4096
 _LONG = 30.0
 """Seconds from which on it is worth telling."""
 
+_USING, _FINDING = 0.67, 20.0
+"""Work of a moment once all directions are found, and, in such moments, of finding them; at `speed`, measured on 256
+digits in single precision: 23 s for T = 20, 500 s for T = 500."""
+
+_LISTENING = 0.1
+"""Seconds to find the speed of this machine."""
+
 _FEW = 24
 """Directions for which there is always room: they cost next to nothing."""
-
-_GROWTH = 1.6
-"""To find directions takes this much more than to use them, over a run; measured."""
 
 _WORKSPACE = 1.25
 """What compiled programs need beside the states that they work on, as a factor; measured."""
@@ -167,7 +172,7 @@ def _check_particles(particles: int, program: Program) -> None:
     """Refuse fewer particles than there are independent vectors before the first step."""
     least = max(program.inputs.shape[1], program.targets.shape[1])
     if particles < least:
-        raise InvalidInput(
+        raise TooFewParticles(
             f"particles = {particles} are too few: inputs and outputs alone have {least} independent directions; "
             "raise particles"
         )
@@ -176,16 +181,20 @@ def _check_particles(particles: int, program: Program) -> None:
 def expected_directions(problem: Problem, rank_tolerance: float) -> tuple[float, float]:
     """How many directions a matrix and its transpose will be asked about, roughly.
 
-    Measured at 0.07: 40 and 67 for 10 samples on a sphere, 161 and 243 for 40; 150 and 285 for 64 digits, 230 and 544
-    for 256; 1.35 times as many at 0.042, twice as many at 0.01. Langevin noise needs one for every sample and step.
+    Measured at 0.0566, both directions of both matrices of three layers: 202 for 10 samples on a sphere from T = 100
+    on, 805 (T = 50) and 848 (T = 250 and 1000) for 40; 779, 864, 981, 1075 for 64 digits (T = 20, 60, 180, 500), 1323,
+    1559, 1769 for 128 (T = 20, 100, 500), 2097, 2501, 2950 for 256. 1.35 times as many at 0.042 as at 0.07,
+    twice as many at 0.01. Langevin noise needs one for every sample and step.
     """
     samples = problem.samples
     rows = samples.samples + samples.test_samples
     dimension = _effective_dimension(np.concatenate([samples.x, samples.x_test]))
     finer = (0.07 / max(rank_tolerance, 1e-3)) ** 0.45
+    steps = min(max(problem.optimiser.steps, 20), 500)
+    more = max(0.8, 0.36 * rows**0.19) * (steps / 20) ** 0.1 * finer
     least, backward_rows = max(rows * problem.optimiser.shakes, _FEW), rows * samples.outputs
-    forward = min(1.4 * rows**0.235 * dimension**1.3, 4.5 * rows) * finer
-    backward = min(4.1 * backward_rows**0.46 * dimension**0.81, 7.5 * backward_rows) * finer
+    forward = min(1.4 * rows**0.235 * dimension**1.3, 4.5 * rows) * more
+    backward = min(4.1 * backward_rows**0.46 * dimension**0.81, 7.5 * backward_rows) * more
     return max(forward, least), max(backward, least)
 
 
@@ -327,21 +336,25 @@ def flops_of_run(
 ) -> float:
     """Flops of replicas: two products a question, with [q; f] and [e; r] of the given room, forward and backward."""
     per_moment = sum(4 * (rows + backward) * particles * sum(room) + 2 * rows * room[0] * room[1] for room in rooms)
-    return _GROWTH * replicas * moments * float(per_moment)
+    return replicas * (_USING * moments + _FINDING) * float(per_moment)
 
 
 @lru_cache
 def speed() -> float:
-    """Flops a second of products like those of a step."""
+    """Flops a second of products like those of a step: of one core, many times, as others may be at work; times all."""
     rows, size, particles = 64, 512, 1024
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((rows, particles)), rng.standard_normal((size, particles))
-    best = 0.0
-    for _ in range(5):
-        began = time.perf_counter()
-        a @ b.T
-        best = max(best, 2.0 * rows * size * particles / (time.perf_counter() - began))
-    return best
+    with threadpool_limits(1, user_api="blas"):
+        best, end = math.inf, time.perf_counter() + _LISTENING
+        while (began := time.perf_counter()) < end:
+            a @ b.T
+            best = min(best, time.perf_counter() - began)
+    return 2.0 * rows * size * particles * _cores() / best
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _time(seconds: float) -> str:
