@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 
+import jax
 import numpy as np
 from tally import COMPILING, PATIENCE, Tally, Wrong
 
@@ -136,7 +137,9 @@ def attack_extremes(theories=tuple(THEORIES), step=1):
     """Every theory on every problem: a finite answer, a loss that exploded, or a refusal."""
     tally = Tally("numerical extremes")
     cases = list(itertools.product(theories, extremes()))
-    for theory, (name, make) in cases[::step]:
+    for number, (theory, (name, make)) in enumerate(cases[::step]):
+        if number % 50 == 49:
+            jax.clear_caches()  # compiled programs of hundreds of cases fill the memory map of a process
         with tally.attack(f"{theory}: {name}", COMPILING if name.startswith("depth 50") else PATIENCE):
             _solved(make(), THEORIES[theory]())
     return tally

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import _thread
+import atexit
+import os
 import signal
 import sys
 import threading
@@ -20,6 +22,7 @@ def main() -> None:
     sys.unraisablehook = _interrupt_again
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, _insist)
+        atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # all is said: the exit code stays what it is
     try:
         from .app import run
 
@@ -34,9 +37,18 @@ _ended = threading.Event()
 
 
 def _insist(number: int, frame: FrameType | None) -> None:
-    """Modules that catch everything while they are imported must not swallow Ctrl-C: it comes again until we leave."""
+    """Leave. An exception in the midst of a compiled module's import can crash the process, so there we leave at once;
+    and as somebody may swallow the exception, it comes again until we have left."""
+    if _importing(frame):
+        os._exit(130)
     threading.Timer(0.25, _unless_ended).start()
     raise KeyboardInterrupt
+
+
+def _importing(frame: FrameType | None) -> bool:
+    while frame is not None and frame.f_code.co_filename != "<frozen importlib._bootstrap>":
+        frame = frame.f_back
+    return frame is not None
 
 
 def _unless_ended() -> None:
