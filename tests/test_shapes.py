@@ -19,6 +19,7 @@ from widefield.gaussian.jacobians import feature_jacobian
 from widefield.gaussian.sample_pairs import Pairs
 from widefield.kernels.fluctuations import combined
 from widefield.matrices.substrate import OuterProducts, inner
+from widefield.problem.layer_rates import LayerRates
 from widefield.problem.losses import SquaredError
 from widefield.problem.weight_memory import WeightMemory
 from widefield.proportional.extrapolation import heun_limit
@@ -35,7 +36,9 @@ WRONG = {
     "matrices, an equinox module": lambda: OuterProducts(*(jnp.ones((2, 3)),) * 3, jnp.ones(())),
     "problem": lambda: SquaredError().value(jnp.ones((2, 1)), jnp.ones((2, 2))),
     "problem, a dataclass": lambda: WeightMemory(np.ones(2), np.eye(3), np.eye(3)),
-    "training": lambda: tangent_kernel([jnp.ones((2, 2)), jnp.ones((2, 3))], [jnp.ones((2, 1, 2, 1))], False),
+    "training": lambda: tangent_kernel(
+        [jnp.ones((2, 2)), jnp.ones((2, 3))], [jnp.ones((2, 1, 2, 1))], LayerRates((1.0, 1.0), (0.0, 0.0))
+    ),
     "kernels": lambda: combined(np.ones((2, 1, 3, 2, 1, 3)), np.ones((2, 1, 2))),
     "solvers, alternating": lambda: lower_times(jnp.eye(3), jnp.ones((2, 5))),
     "solvers, closed": lambda: for_all_samples(np.ones((3, 2, 1, 2)), 4),

@@ -43,8 +43,8 @@ def test_equinox_may_take_it_apart(described, double):
 
 
 def test_only_numbers_that_are_not_zero_are_leaves():
-    assert jax.tree.leaves(DESCRIBED["no number"]) == []
-    assert jax.tree.leaves(DESCRIBED["some numbers"]) == [0.5, 2.0]
+    assert jax.tree.leaves(DESCRIBED["no number"]) == [1.0, 1.0]  # rates of layers
+    assert jax.tree.leaves(DESCRIBED["some numbers"]) == [0.5, 2.0, 1.0, 1.0]
     assert jax.tree.leaves(DESCRIBED["a tuple with a zero"]) == [1.0, 0.5, 0.2, 1.0, 2.0]
 
 

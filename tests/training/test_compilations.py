@@ -41,6 +41,10 @@ FLOW = dataclasses.replace(
     PROBLEM, rule=wf.GradientDescent(), optimiser=wf.GradientFlow(1.0, steps=3, weight_decay=0.1)
 )
 
+LAYERED = dataclasses.replace(
+    PROBLEM, optimiser=dataclasses.replace(SGD, weight_rates=(1.0, 2.0, 3.0), bias_rates=(0.4, 0.5, 0.6))
+)
+
 
 def changed(problem, **sections):
     """A problem some of whose sections have other values."""
@@ -65,6 +69,12 @@ CHANGES = {
     "correlation": (PROBLEM, {"rule": {"correlation": -0.7}}),
     "time of a flow": (FLOW, {"optimiser": {"t_end": 2.0}}),
     "tolerance of a flow": (FLOW, {"optimiser": {"tolerance": 1e-2}}),
+    "rates of layers": (LAYERED, {"optimiser": {"weight_rates": (0.3, 1.5, 0.7), "bias_rates": 0.2}}),
+    "rates of layers where there were none": (
+        PROBLEM,
+        {"optimiser": {"weight_rates": (0.3, 1.5, 0.7), "bias_rates": (0.2, 1.0, 3.0)}},
+    ),
+    "rates of layers of a flow": (FLOW, {"optimiser": {"weight_rates": 0.5, "bias_rates": (0.2, 1.0, 3.0)}}),
     "decay of a flow": (FLOW, {"optimiser": {"weight_decay": 0.2}}),
 }
 

@@ -14,7 +14,7 @@ from ..base import files
 from ..base.errors import FileProblem
 from ..problem.gradient_flow import GradientFlow
 from ..problem.rules import LearningRule
-from ..problem.theory import Scope
+from ..problem.theory import LAYERED, Scope
 from ..theories import Theory
 
 MARKS = ("<!-- table of scopes -->", "<!-- end of the table -->")
@@ -40,6 +40,7 @@ _ROWS: dict[str, Callable[[Scope], str]] = {
     "weight decay": lambda scope: _yes("weight_decay" in scope.options),
     "Langevin noise": lambda scope: _yes("temperature" in scope.options),
     "minibatches": lambda scope: _yes("batch_size" in scope.options),
+    "rates of layers": lambda scope: _yes(LAYERED in scope.options),
     "activations": lambda scope: scope.activations,
     "hidden layers": lambda scope: str(scope.hidden_layers or "any"),
     "outputs": lambda scope: str(scope.outputs or "any"),

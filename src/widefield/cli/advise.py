@@ -51,6 +51,18 @@ def _print_advice(advice: Advice) -> None:
         console.print(f"\n[bold]{framework}[/]", highlight=False)
         rest = code.removeprefix(advice.variances + "\n")
         console.print(rest, highlight=False, markup=False, soft_wrap=True)
+    rates = advice.rates()
+    if rates is None:
+        return
+    from ..effective.rate_snippets import rate_lists
+
+    console.print(
+        "\n[bold]Learning rates with which all layers learn alike[/], relative to one `rate`", highlight=False
+    )
+    console.print(rate_lists(*rates), highlight=False, markup=False, soft_wrap=True)
+    for framework, code in advice.rate_snippets().items():
+        console.print(f"\n[bold]{framework}, optimiser[/]", highlight=False)
+        console.print(code.removeprefix(rate_lists(*rates) + "\n"), highlight=False, markup=False, soft_wrap=True)
 
 
 def _variances(advice: Advice) -> Table:

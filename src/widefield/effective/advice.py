@@ -13,7 +13,9 @@ from ..base.arrays import Floats
 from ..base.renamed import former, renamed
 from .aspect_ratio import critical_block, optimal_aspect_ratio, optimal_gamma
 from .critical_points import CriticalPoint, NotCritical
+from .rate_snippets import rate_snippets
 from .residual import BlockLayer, residual_flow, susceptibilities
+from .tangent_asymptotics import equivalent_rates
 from .universality import critical_point
 
 _NARROW = 10
@@ -132,6 +134,19 @@ class Advice:
     def snippets(self) -> dict[str, str]:
         """Initialisers of all layers, for PyTorch, Flax and Equinox; `layers` are those of the network, in order."""
         return {name: f"{self.variances}\n{code}" for name, code in _CODE.items()}
+
+    def rates(self) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
+        """lambda_W and lambda_b with which all layers contribute alike to the NTK; None with skip connections.
+
+        They are those of the universality class, PDLT eqs. (9.94)-(9.96); half-stable ones start from K* here, where
+        chi_perp = 1 in every layer.
+        """
+        return None if self.skip else equivalent_rates(self.activation, self.depth)
+
+    def rate_snippets(self) -> dict[str, str]:
+        """Parameter groups for PyTorch and optax, see `rates`; none with skip connections."""
+        found = self.rates()
+        return {} if found is None else rate_snippets(*found)
 
     @property
     def variances(self) -> str:

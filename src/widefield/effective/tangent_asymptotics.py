@@ -90,7 +90,7 @@ def zero_kernel_ntk(
     Corrections are smaller by log(l) / l.
     """
     zero, ell = ZeroKernel.of(activation), _layers(layers)
-    a, p = _decay(zero)
+    a, p = decay(zero)
     o = check.number("weight_rate", weight_rate, least=0) / (zero.weight_variance * a)
     b = check.number("bias_rate", bias_rate, least=0)
     total, X = b + o, p * b + (p - 1) * o
@@ -115,7 +115,7 @@ def uniform_rates_ntk(
     Biases near the output make nearly all of it.
     """
     zero, ell = ZeroKernel.of(activation), _layers(layers)
-    a, p = _decay(zero)
+    a, p = decay(zero)
     if p <= 0:
         raise InvalidInput(f"p_perp = {p:g} is not positive: weights do not saturate")
     return np.asarray(bias_rate * ell / (1 + p) + weight_rate / (zero.weight_variance * p * a))
@@ -150,7 +150,7 @@ def ntk_exponents(activation: str | Activation) -> NTKExponents:
         return NTKExponents("scale-invariant", 0.0, -1.0, -1.0, -2.0, -2.0, -3.0, -3.0)
     if found.universality_class == "half-stable":
         raise InvalidInput(f"{found.activation.name} is half-stable: near K* it behaves as scale-invariant ones do")
-    _, p = _decay(ZeroKernel.of(activation))
+    _, p = decay(ZeroKernel.of(activation))
     return NTKExponents("zero-kernel", 1.0, 1.0, p - 1, p - 1, p - 1, 2 * p - 3, 2 * p - 3)
 
 
@@ -173,13 +173,13 @@ def equivalent_rates(
         raise InvalidInput(f"no critical initialisation, and so no rates that make layers equal: {found.verdict}")
     if found.universality_class != "zero-kernel":
         return (w / depth,) * depth, (b / depth,) * depth
-    _, p = _decay(ZeroKernel.of(activation))
+    _, p = decay(ZeroKernel.of(activation))
     layers = range(1, depth + 1)
     weights = tuple(w * (depth / layer) ** (p - 1) for layer in layers)
     return weights, tuple(b * layer**-p * depth ** (p - 1) for layer in layers)
 
 
-def _decay(zero: ZeroKernel) -> tuple[float, float]:
+def decay(zero: ZeroKernel) -> tuple[float, float]:
     """-a_1 and p_perp."""
     if zero.a1 >= 0:
         raise InvalidInput(f"a1 = {zero.a1:g} is not negative: the kernel does not decay like 1 / layer")

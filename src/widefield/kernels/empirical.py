@@ -14,9 +14,10 @@ from numpy.typing import ArrayLike
 from ..base import check
 from ..base.arrays import Floats
 from ..base.errors import InvalidInput
-from ..base.numbers import double_precision
+from ..base.numbers import double_precision, with_arrays
 from ..matrices.dense import Dense
 from ..matrices.substrate import Gradients, State, inner
+from ..problem.layer_rates import LayerRates
 from ..problem.losses import SquaredError
 from ..problem.network import MLP
 from ..problem.optimisers import SGD
@@ -24,6 +25,7 @@ from ..problem.rules import GradientDescent, LearningRule, true_gradient
 from ..training.observe import tangent_kernel
 from ..training.program import Program
 from .blocks import blocks
+from .static import StaticKernel
 
 _WORKSPACE = 2**28
 """Bytes that the fields and kernels of one pair of blocks may take by default."""
@@ -53,15 +55,18 @@ def network_kernels(
     outputs: int | None = None,
     errors: ArrayLike | None = None,
     block: int | None = None,
+    weight_rates: float | tuple[float, ...] = 1.0,
+    bias_rates: float | tuple[float, ...] | None = None,
 ) -> NetworkKernels:
     """Return the kernels of one real network at initialisation.
 
         nngp = sigma_L^2 Phi^L + C_b^L
-        ntk  = sum_{l=0}^{L} G~^{l+1} Phi^l,       G~^{L+1} = 1,  Phi^0 = x . x2 / D     (BP23 eq. (4))
+        ntk  = sum_{l=0}^{L} G~^{l+1} (w_l Phi^l + b_l),    G~^{L+1} = 1,  Phi^0 = x . x2 / D     (BP23 eq. (4))
 
     with averages over the network's neurons, Phi^l = <phi(h^l(x)), phi(h^l(x2))> and G~^l = <g^l(x), gt^l(x2)>, and
-    1 added to Phi^l in the second line where biases learn. For gradient descent ntk = gamma^2 df/dtheta . df/dtheta:
-    neither kernel depends on the richness. Cost and memory are those of the fields: no Jacobian is formed.
+    rates w_l = 1, b_l = 1 where biases learn, unless others are given. For gradient descent, and these,
+    ntk = gamma^2 df/dtheta . df/dtheta: neither kernel depends on the richness. Cost and memory are those of the
+    fields: no Jacobian is formed.
 
     A seed is one network, whatever points are asked for, and the one that `FiniteWidth` trains with this seed,
     unless the dimension D exceeds the number of its training and test points: `FiniteWidth` then works in the r
@@ -77,6 +82,8 @@ def network_kernels(
         outputs: number C of outputs; None takes `network.outputs`, or 1.
         errors: Delta of the columns, shape (Q, C) or (Q,), for a rule whose pseudo-gradient depends on it (Hebb).
         block: samples treated at once, which bounds the memory; None takes as many as fit into 256 MiB.
+        weight_rates: w_l, relative learning rates of the weights of every layer, as in `SGD`; one number or L + 1.
+        bias_rates: b_l, the same for biases; None is 1 if the network trains its biases and 0 if not.
 
     >>> kernels = network_kernels(MLP(hidden_layers=1, activation="linear"), [[1.0], [2.0]], width=100_000)
     >>> kernels.nngp.round(1).tolist(), kernels.ntk.round(1).tolist()
@@ -86,6 +93,7 @@ def network_kernels(
     _check_parts(network, rule)
     rows, others = check.inputs(x, x2)
     columns = rows if others is None else others
+    given = StaticKernel(network, rule, weight_rates, bias_rates)  # checks the rates
     count = _output_count(network, outputs)
     delta = _errors(errors, len(columns), count)
     widths = network.widths(width)
@@ -95,7 +103,8 @@ def network_kernels(
     with double_precision():
         program = _program(network, rule, rows.shape[1], count)
         state = program.start(Dense(jnp.asarray(seed), widths))
-        nngp, ntk = _assemble(program, state, rows, columns, delta, size)
+        rates = with_arrays(given.rates, float)
+        nngp, ntk = _assemble(program, state, rows, columns, delta, size, rates)
     if not np.isfinite(ntk).all():
         raise InvalidInput(
             f"the ntk is not finite: give errors if {type(rule).__name__} depends on them, otherwise the fields "
@@ -112,7 +121,7 @@ class _Fields(eqx.Module):
 
 
 def _assemble(
-    program: Program, state: State, x: Floats, x2: Floats, errors: Floats, block: int
+    program: Program, state: State, x: Floats, x2: Floats, errors: Floats, block: int, rates: LayerRates
 ) -> tuple[Floats, Floats]:
     """Both kernels, by pairs of blocks; one half of them if the kernels are symmetric."""
     outputs = np.arange(errors.shape[1])
@@ -126,7 +135,7 @@ def _assemble(
                 continue
             delta = None if program.rule.exact else jnp.asarray(errors[columns])
             right = left if symmetric and i == j else _fields(program, state, jnp.asarray(x2[columns]), delta)
-            covariance, tangent = map(np.asarray, _products(program.network, left, right))
+            covariance, tangent = map(np.asarray, _products(program.network, left, right, rates))
             nngp[np.ix_(rows, columns)] = covariance
             ntk[np.ix_(rows, outputs, columns, outputs)] = tangent
             if symmetric and i != j:
@@ -150,13 +159,15 @@ def _fields(program: Program, state: State, x: Float[Array, "p d"], errors: Floa
 
 
 @eqx.filter_jit
-def _products(network: MLP, left: _Fields, right: _Fields) -> tuple[Float[Array, "p q"], Float[Array, "p c q c"]]:
+def _products(
+    network: MLP, left: _Fields, right: _Fields, rates: LayerRates
+) -> tuple[Float[Array, "p q"], Float[Array, "p c q c"]]:
     """The nngp and the ntk between two blocks."""
     hidden = [inner(a, b) for a, b in zip(left.features[1:], right.features[1:], strict=True)]
     alignment = [inner(a, b) for a, b in zip(left.gradients, right.gradients, strict=True)]
     nngp = network.weight_scales[-1] ** 2 * hidden[-1] + network.bias_scales[-1] ** 2
     features = [left.features[0] @ right.features[0].T, *hidden]
-    return nngp, tangent_kernel(features, alignment, network.train_biases)
+    return nngp, tangent_kernel(features, alignment, rates)
 
 
 def _program(network: MLP, rule: LearningRule, dimension: int, outputs: int) -> Program:

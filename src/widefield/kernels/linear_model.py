@@ -21,7 +21,7 @@ class LinearModel:
     def __init__(self, problem: Problem, steps: NDArray[np.int64], report: Report) -> None:
         samples = problem.samples
         self.problem, self.steps, self.train, self.report = problem, steps, samples.samples, report
-        self.kernel = StaticKernel(problem.network, problem.rule)
+        self.kernel = StaticKernel.of(problem)
         self.x = samples.everything
         found = self.kernel(self.x)
         self.ntk = found.ntk

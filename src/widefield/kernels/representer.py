@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from ..base.errors import InvalidInput
+from ..problem.layer_rates import layered
 from ..problem.losses import SquaredError
 from ..problem.optimisers import SGD
 
@@ -106,6 +107,11 @@ def _checked(problem: Problem) -> float:
         raise InvalidInput(
             f"optimiser.batch_size = {optimiser.batch_size}, optimiser.temperature = {optimiser.temperature:g}: "
             "networks do not come to rest; use the full batch and no noise"
+        )
+    if layered(optimiser.weight_rates):
+        raise InvalidInput(
+            f"optimiser.weight_rates = {optimiser.weight_rates!r}: rates of layers do not move the fixed point, but "
+            "the NTK that is recorded has them in it; leave them out, the network comes to rest where it does with them"
         )
     return decay / loss.weight(problem.samples.samples)
 

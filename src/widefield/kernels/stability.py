@@ -58,11 +58,12 @@ def kernel_limit(problem: Problem, ntk: Floats | None = None) -> KernelLimit:
     """The largest learning rate at which a linear model with the tangent kernel K of the start is stable.
 
     Outputs near a fixed point obey d f = -eta K H d f, with H the second derivative of the loss by the outputs of
-    every sample, weights of samples included: for K H with eigenvalues mu, and weight decay lambda, the rate is the
-    smallest of `largest_stable`(mu + lambda), over those with Re mu > 0: others drift away at any rate, and set no
-    limit to it. This is exact for squared loss in the lazy limit, which grows beyond all bounds above it. Of losses
-    whose curvature changes, H is that of outputs of zero, where training begins, or of outputs equal to the targets if
-    that is larger. Minibatches enter by the mean over them.
+    every sample, weights of samples included: for K H with eigenvalues mu, and weight decay lambda (that of the layer
+    with the largest rate, an upper bound, if layers have rates of their own), the rate is the smallest
+    of `largest_stable`(mu + lambda), over those with Re mu > 0: others drift away at any rate, and set no limit to it.
+    This is exact for squared loss in the lazy limit, which grows beyond all bounds above it. Of losses whose curvature
+    changes, H is that of outputs of zero, where training begins, or of outputs equal to the targets if that is larger.
+    Minibatches enter by the mean over them.
 
     Args:
         problem: what is trained; its rule must have a static kernel unless `ntk` is given.
@@ -70,19 +71,23 @@ def kernel_limit(problem: Problem, ntk: Floats | None = None) -> KernelLimit:
             width. It need not be symmetric.
     """
     samples, optimiser = problem.samples, problem.optimiser
-    kernel = StaticKernel(problem.network, problem.rule)(samples.x).ntk if ntk is None else np.asarray(ntk)
+    kernel = StaticKernel.of(problem)(samples.x).ntk if ntk is None else np.asarray(ntk)
     batch = getattr(optimiser, "batch_size", None) or samples.samples
     weight = problem.loss.weight(batch) * batch / samples.samples
     momentum, decay = (float(getattr(optimiser, name, 0.0)) for name in ("momentum", "weight_decay"))
+    rates = optimiser.layer_rates(problem.network)
+    decay *= max(map(float, (*rates.weights, *rates.biases)))
     starts = (np.zeros_like(samples.y), samples.y)
     found = [
-        value + decay for f in starts for value in _extremes(kernel, weight * _curvature(problem.loss, f, samples.y))
+        value + decay
+        for f in starts
+        for value in _extremes(kernel, weight * loss_curvature(problem.loss, f, samples.y))
     ]
     worst = min(found, key=lambda value: largest_stable(value, momentum))
     return KernelLimit(largest_stable(worst, momentum), worst)
 
 
-def _curvature(loss: Loss, outputs: Floats, targets: Floats) -> Float[Floats, "p c c"]:
+def loss_curvature(loss: Loss, outputs: Floats, targets: Floats) -> Float[Floats, "p c c"]:
     """d^2 loss / df_c df_d of every sample."""
 
     def one(f: Any, y: Any) -> Any:

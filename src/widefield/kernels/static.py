@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -20,9 +20,13 @@ from ..base.describe import put
 from ..base.errors import InvalidInput
 from ..base.numbers import double_precision
 from ..gaussian.pairs import TOLERANCE, Moments, Profile
+from ..problem.layer_rates import LayerRates
 from ..problem.network import MLP, per_weight_layer
 from ..problem.rules import GradientDescent, LearningRule
 from .blocks import BLOCK, assemble
+
+if TYPE_CHECKING:
+    from ..problem.problem import Problem
 
 _AT_ONCE = 8
 """Layers that are compiled into one program: more take long to compile, fewer to start."""
@@ -105,6 +109,20 @@ class StaticKernel:
         biases = float(self.network.train_biases) if self.bias_rates is None else self.bias_rates
         put(self, weight_rates=per_weight_layer("weight_rates", self.weight_rates, depth, least=0.0))
         put(self, bias_rates=per_weight_layer("bias_rates", biases, depth, least=0.0))
+
+    @property
+    def rates(self) -> LayerRates:
+        """w_l and b_l."""
+        assert isinstance(self.weight_rates, tuple)  # since __post_init__
+        assert isinstance(self.bias_rates, tuple)
+        return LayerRates(self.weight_rates, self.bias_rates)
+
+    @classmethod
+    def of(cls, problem: Problem) -> StaticKernel:
+        """That of a problem: of its network, rule, and learning rates of layers."""
+        rates = problem.optimiser.layer_rates(problem.network)
+        weights, biases = (tuple(map(float, each)) for each in (rates.weights, rates.biases))
+        return cls(problem.network, problem.rule, weights, biases)
 
     def __call__(self, x: ArrayLike, x2: ArrayLike | None = None, *, block: int = BLOCK) -> Kernels:
         """Both kernels between the rows of x and those of x2 (of x, if there is no x2)."""
@@ -246,10 +264,8 @@ class StaticKernel:
     def _constants(self, layer: int) -> tuple[float, ...]:
         """sigma_l^2, beta_l^2, w_l, b_l and rho."""
         variances = self.network.weight_scales[layer] ** 2, self.network.bias_scales[layer] ** 2
-        weights, biases = self.weight_rates, self.bias_rates
-        assert isinstance(weights, tuple)  # since __post_init__
-        assert isinstance(biases, tuple)
-        return *variances, weights[layer], biases[layer], self.rule.transmission
+        weights, biases = (float(each[layer]) for each in (self.rates.weights, self.rates.biases))
+        return *variances, weights, biases, self.rule.transmission
 
 
 @jax.jit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -18,6 +18,7 @@ from ..base.describe import put
 from ..base.numbers import present, traced
 from ..base.renamed import renamed
 from ..matrices.substrate import State
+from .layer_rates import Rates, checked, decayed
 from .optimisers import Gradient, Optimiser, Values
 
 # The pair of orders 3 and 2 of Bogacki and Shampine (1989). The last stage is the first of the next step.
@@ -46,11 +47,11 @@ class _Climb(eqx.Module):
     loss: Float[Array, ""]
 
 
-@traced("t_end", "tolerance", "weight_decay")
+@traced("t_end", "tolerance", "weight_decay", "weight_rates", "bias_rates")
 @renamed(intervals="steps", accuracy="tolerance")
 @dataclass(frozen=True)
 class GradientFlow(Optimiser, kind="gradient-flow"):
-    """dW/dt = G - lambda W from time 0 to `t_end`, by a method that adapts to how fast the weights turn.
+    """dW/dt = w_l (G - lambda W) from time 0 to `t_end`, by a method that adapts to how fast the weights turn.
 
     The time is divided into `steps` equal intervals, at whose ends records are taken.
 
@@ -59,12 +60,18 @@ class GradientFlow(Optimiser, kind="gradient-flow"):
         steps: number of intervals that the time is divided into.
         tolerance: error allowed each time the weights move, relative to the way that every array has gone so far.
         weight_decay: lambda.
+        weight_rates: w_l of the weights W^l, 1 unless layers have rates of their own: see `SGD`.
+        bias_rates: the same for the biases.
     """
+
+    layered: ClassVar[bool] = True
 
     t_end: float
     steps: int = 100
     tolerance: float = 1e-3
     weight_decay: float = 0.0
+    weight_rates: Rates = 1.0
+    bias_rates: Rates = 1.0
 
     def __post_init__(self) -> None:
         """Check and normalise every field."""
@@ -72,6 +79,8 @@ class GradientFlow(Optimiser, kind="gradient-flow"):
         put(self, steps=check.integer("steps", self.steps, least=1))
         put(self, tolerance=check.number("tolerance", self.tolerance, least=1e-12, most=1.0))
         put(self, weight_decay=check.number("weight_decay", self.weight_decay, least=0.0))
+        put(self, weight_rates=checked("weight_rates", self.weight_rates))
+        put(self, bias_rates=checked("bias_rates", self.bias_rates))
 
     @property
     def copies(self) -> int:
@@ -117,7 +126,7 @@ class GradientFlow(Optimiser, kind="gradient-flow"):
         moved = _norms(jax.tree.map(lambda slope: size * slope[0], climb.slopes))
         way = {name: climb.pace.travelled[name] + moved[name] for name in moved}
         # Arrays that stand still have no error either.
-        ratios = [error[name] / (self.tolerance * jnp.maximum(way[name], _tiny(way[name]))) for name in error]
+        ratios = [error[name] / jnp.maximum(self.tolerance * way[name], _tiny(way[name])) for name in error]
         worst = jnp.max(jnp.stack(ratios))
         good = worst <= 1
         factor = jnp.where(jnp.isfinite(worst), jnp.clip(0.9 * jnp.maximum(worst, 1e-6) ** (-1 / 3), 0.2, 5.0), 0.2)
@@ -149,7 +158,7 @@ class GradientFlow(Optimiser, kind="gradient-flow"):
             point = jax.tree.map(lambda w, k: w + size * _combined(stages[number], k), climb.values, slopes)
             direction, new, state = gradient(state.with_values(point))
             if present(self.weight_decay):
-                direction = jax.tree.map(lambda g, w: g - self.weight_decay * w, direction, point)
+                direction = decayed(direction, point, self.weight_decay, self.weight_rates, self.bias_rates)
             slopes = jax.tree.map(lambda k, g: k.at[number].set(g), slopes, direction)
             return state, slopes, point, jnp.where(jnp.isnan(loss), new, loss)
 

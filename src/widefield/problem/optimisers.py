@@ -18,6 +18,8 @@ from ..base.describe import Described, parse_plain, put
 from ..base.errors import InvalidInput
 from ..base.numbers import present, traced
 from ..matrices.substrate import State
+from .layer_rates import BIAS_RATES, WEIGHT_RATES, LayerRates, Rates, checked, decayed, in_layers
+from .network import MLP
 from .schedules import Schedule, rates_of
 
 AUTO = "auto"
@@ -34,8 +36,12 @@ class Optimiser(Described, family="optimiser"):
     """Base class. A member has a number of `steps`, and defines `rates` and `step`."""
 
     steps: int
+    weight_rates: Rates = 1.0
+    bias_rates: Rates = 1.0
     from_one_gradient: ClassVar[bool] = False
     """Whether `step` asks for the gradient once, at its start."""
+    layered: ClassVar[bool] = False
+    """Whether `weight_rates` and `bias_rates` are fields, learning rates of single layers."""
 
     @property
     def automatic(self) -> bool:
@@ -78,8 +84,21 @@ class Optimiser(Described, family="optimiser"):
         """Without what a program is told by `rates` and `batches`: programs that differ in it share compiled code."""
         return self
 
+    def to_table(self) -> dict[str, Any]:
+        """Plain values; rates of layers only where there are any, so that other files are what they always were."""
+        return {n: v for n, v in super().to_table().items() if n not in (WEIGHT_RATES, BIAS_RATES) or v != 1.0}
 
-@traced("momentum", "weight_decay", "temperature")
+    def layer_rates(self, network: MLP) -> LayerRates:
+        """Factors on the directions of all layers of a network."""
+        return LayerRates.of(network, self.weight_rates, self.bias_rates)
+
+    def in_layers(self, network: MLP) -> Optimiser:
+        """With one rate for each layer of weights, in one form for all; an error if there are others than layers."""
+        both = in_layers(network, self.weight_rates, self.bias_rates)
+        return dataclasses.replace(self, **both) if type(self).layered else self  # type: ignore[type-var]
+
+
+@traced("momentum", "weight_decay", "temperature", "weight_rates", "bias_rates")
 @dataclass(frozen=True)
 class SGD(Optimiser, kind="sgd"):
     """Gradient descent: full batch, minibatch or one pass; momentum, weight decay, Langevin noise.
@@ -95,9 +114,10 @@ class SGD(Optimiser, kind="sgd"):
 
         Q <- m Q + (1 - m) (G - lambda W),      W <- W + eta Q + sqrt(2 eta T) xi,      xi ~ N(0, 1)
 
-    with eta = `learning_rate`, m = `momentum`, lambda = `weight_decay`, T = `temperature`. Three things are not as in
-    other packages: eta needs no retuning with the width, because gamma^2 is in G; the loss is a sum
-    over samples, so a rate for the mean over P samples is P times as large as the one here
+    with eta = `learning_rate`, m = `momentum`, lambda = `weight_decay`, T = `temperature`; where layers have rates of
+    their own, w_l (G - lambda W) and sqrt(2 eta T w_l) stand for G - lambda W and sqrt(2 eta T). Three things are not
+    as in other packages: eta needs no retuning with the width, because gamma^2 is in G; the loss is a sum over
+    samples, so a rate for the mean over P samples is P times as large as the one here
     (`SquaredError(reduction="mean")` changes that); momentum averages, so a rate r of PyTorch is r / (1 - m) here
     (docs/conventions.md has the translations). Time in answers is the sum of the eta so far.
 
@@ -113,12 +133,17 @@ class SGD(Optimiser, kind="sgd"):
         temperature: T. Langevin dynamics at inverse temperature beta with ridge lambda_0 (BP22 App. K) is
             temperature = 1/beta, weight_decay = lambda_0/beta.
         seed: of the order of the minibatches (drawn without replacement within an epoch).
+        weight_rates: w_l, by which eta is multiplied for the weights W^l: a number, or one for each of the L + 1 layers
+            of weights, the input layer first; 0 leaves a layer as it is. `effective.equivalent_rates` has those with
+            which all layers learn alike (lambda_W of PDLT eq. (8.6)).
+        bias_rates: b_l, the same for the biases, if the network trains them (lambda_b of PDLT).
 
     See also `GradientFlow` (steps so small that their size does not matter), `Cosine`, `Piecewise`, `PowerDecay`
     (schedules), `stable_rate`, `best_rate`.
     """
 
     from_one_gradient: ClassVar[bool] = True
+    layered: ClassVar[bool] = True
 
     learning_rate: float | Literal["auto"] | Schedule | tuple[float, ...]
     steps: int
@@ -128,6 +153,8 @@ class SGD(Optimiser, kind="sgd"):
     weight_decay: float = 0.0
     temperature: float = 0.0
     seed: int = 0
+    weight_rates: Rates = 1.0
+    bias_rates: Rates = 1.0
 
     def __post_init__(self) -> None:
         """Check and normalise every field."""
@@ -149,6 +176,8 @@ class SGD(Optimiser, kind="sgd"):
         put(self, weight_decay=check.number("weight_decay", self.weight_decay, least=0.0))
         put(self, temperature=check.number("temperature", self.temperature, least=0.0))
         put(self, seed=check.integer("seed", self.seed))
+        put(self, weight_rates=checked("weight_rates", self.weight_rates))
+        put(self, bias_rates=checked("bias_rates", self.bias_rates))
 
     @classmethod
     def parse_field(cls, name: str, value: Any) -> Any:
@@ -218,11 +247,17 @@ class SGD(Optimiser, kind="sgd"):
     ) -> tuple[Values, Values | None]:
         """The recurrence for values, velocity and G; linear in all three."""
         if present(self.weight_decay):
-            direction = jax.tree.map(lambda g, w: g - self.weight_decay * w, direction, values)
+            direction = self._decayed(direction, values)
         if velocity is not None:
             direction = jax.tree.map(lambda q, g: self.momentum * q + (1 - self.momentum) * g, velocity, direction)
             velocity = direction
         return jax.tree.map(lambda w, q: w + rate * q, values, direction), velocity
+
+    def _decayed(self, direction: Values, values: Values) -> Values:
+        if not isinstance(direction, dict):  # a single weight, of no layer
+            return direction - self.weight_decay * values
+        made: Values = decayed(direction, values, self.weight_decay, self.weight_rates, self.bias_rates)
+        return made
 
     def noise(self, rate: Float[Array, ""]) -> Float[Array, ""]:
         """sqrt(2 eta T)."""

@@ -176,6 +176,7 @@ class Problem(Question):
             )
         self.loss.check_targets(samples.y)
         self.loss.check_targets(samples.y_test)
+        self.optimiser.in_layers(self.network)
         if not self.optimiser.automatic:
             self.optimiser.rates()
         self.optimiser.batches(samples.samples)

@@ -16,6 +16,7 @@ from ..base.errors import InvalidInput
 from ..base.numbers import double_precision
 from ..base.renamed import in_old_words
 from ..base.version import __version__
+from .layer_rates import BIAS_RATES, WEIGHT_RATES, layered
 
 if TYPE_CHECKING:
     from ..activations import Activation
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from .problem import Problem
     from .rules import LearningRule
 
-OPTIONS = ("momentum", "weight_decay", "temperature", "batch_size")
+LAYERED = "rates of layers"
+OPTIONS = ("momentum", "weight_decay", "temperature", "batch_size", LAYERED)
 """What an optimiser may do beside following the gradient of all samples."""
 
 RECORDS = ("kernels", "test_kernels", "two_time", "responses")
@@ -201,6 +203,10 @@ class Scope:
             value = getattr(problem.optimiser, name, None)
             if value and name not in self.options:
                 found.append(Reason(f"optimiser.{name}", value, "is not in its equations"))
+        for name in (WEIGHT_RATES, BIAS_RATES):
+            value = getattr(problem.optimiser, name, 1.0)
+            if layered(value) and LAYERED not in self.options:
+                found.append(Reason(f"optimiser.{name}", value, "its equations have one learning rate for all layers"))
         return found
 
     def _network(self, problem: Problem) -> list[Reason]:

@@ -13,6 +13,7 @@ from ..base import check
 from ..base.describe import Described, put
 from ..base.errors import Diverged, Interrupted, InvalidInput
 from ..problem.gradient_flow import GradientFlow
+from ..problem.layer_rates import BIAS_RATES, WEIGHT_RATES, layered
 from ..problem.optimisers import SGD, Optimiser
 from ..problem.question import Question
 from ..problem.theory import Reason, Theory
@@ -65,6 +66,10 @@ class LinearProblem(Question):
             value = getattr(self.optimiser, name, None)
             if value:
                 raise InvalidInput(f"optimiser.{name} = {value!r}: {why}; leave it out")
+        for name in (WEIGHT_RATES, BIAS_RATES):
+            if layered(getattr(self.optimiser, name)):
+                value = getattr(self.optimiser, name)
+                raise InvalidInput(f"optimiser.{name} = {value!r}: the limit has one rate for all layers; leave it out")
         self.optimiser.rates()
 
     def default_theory(self) -> ProportionalLimit:

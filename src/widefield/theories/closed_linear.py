@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from ..base import check
 from ..base.arrays import Floats
 from ..base.describe import put
 from ..base.errors import InvalidInput, NotAccurate
+from ..problem.layer_rates import layered
 from ..problem.optimisers import SGD
 from ..problem.rules import DirectFeedbackAlignment, FeedbackAlignment, GatedLinear, GradientDescent, Hebb
 from ..problem.theory import RECORDS, Clause, Scope, Theory
@@ -47,6 +48,15 @@ def _samples_with_gates(problem: Problem) -> int:
     return samples.samples + samples.test_samples if problem.network.phi.kinks else 0
 
 
+def _rates(problem: Problem) -> tuple[Any, Any]:
+    return problem.optimiser.weight_rates, problem.optimiser.bias_rates
+
+
+def _forgets(problem: Problem) -> bool:
+    """Whether weights do not keep what was there at the start."""
+    return any(getattr(problem.optimiser, name, 0.0) for name in ("weight_decay", "temperature"))
+
+
 _CLAUSES = (
     Clause(
         "network.activation",
@@ -57,6 +67,12 @@ _CLAUSES = (
         "data",
         lambda problem: problem.rule.gated and _samples_with_gates(problem) > MOST_SAMPLES,
         f"gates of more than {MOST_SAMPLES} samples, test samples included, have too many patterns",
+    ),
+    Clause(
+        "optimiser.weight_rates",
+        lambda problem: _forgets(problem) and any(map(layered, _rates(problem))),
+        "rates of layers together with weight decay or noise, which then differ from layer to layer, are not in its "
+        "equations",
     ),
     Clause(
         "record.responses",

@@ -11,7 +11,7 @@ from ..matrices.conditioned import Conditioned
 from ..matrices.decoupled import Decoupled
 from ..problem.gradient_flow import GradientFlow
 from ..problem.optimisers import SGD
-from ..problem.theory import RECORDS, Scope
+from ..problem.theory import LAYERED, RECORDS, Scope
 from ..training.program import Program
 from ..training.tangent import TangentProgram
 from .infinite_width import InfiniteWidth
@@ -42,7 +42,7 @@ class GradientIndependence(InfiniteWidth, kind="gradient-independence"):
         """Where outputs follow from a kernel."""
         return Scope(
             optimisers=(SGD, GradientFlow),
-            options=frozenset({"momentum", "batch_size"}),
+            options=frozenset({"momentum", "batch_size", LAYERED}),
             random_start=False,
             records=frozenset(RECORDS) - {"responses"},
             words={

@@ -24,7 +24,7 @@ from ..kernels.linear_model import LinearModel
 from ..kernels.static import StaticKernel
 from ..problem.gradient_flow import GradientFlow
 from ..problem.optimisers import SGD
-from ..problem.theory import Clause, Scope, Theory
+from ..problem.theory import LAYERED, Clause, Scope, Theory
 from ..trajectory.trajectory import Trajectory
 from .recorder import Recorder
 from .recording import Variables, from_arrays
@@ -70,7 +70,7 @@ class Lazy(Theory, kind="lazy"):
         """Where a fixed kernel says it all."""
         return Scope(
             optimisers=(SGD, GradientFlow),
-            options=frozenset({"momentum", "batch_size"}),
+            options=frozenset({"momentum", "batch_size", LAYERED}),
             activations="no jumps",
             richness="ignored",
             also=(Clause("rule", _unknown, "it does not define `transmission`, so that its static NTK is unknown"),),
@@ -153,7 +153,7 @@ class _Still:
 
     def __init__(self, problem: Problem, outputs: Floats) -> None:
         self.problem, samples = problem, problem.samples
-        x, kernel = samples.x[: problem.recorded_samples], StaticKernel(problem.network, problem.rule)
+        x, kernel = samples.x[: problem.recorded_samples], StaticKernel.of(problem)
         self.layers, self.identity = kernel.layers(x), np.eye(samples.outputs)
         self.tested = kernel.layers(samples.x_test, x) if len(problem.kernel_rows) > len(x) else None
         targets = jnp.asarray(samples.y[: len(x)])

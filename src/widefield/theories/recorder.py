@@ -75,13 +75,14 @@ class Recorder:
     def ntk(
         self, feature: Float[Floats, "*t l a b"], alignment: Float[Floats, "*t l a c b c"]
     ) -> Float[Floats, "*t a c b c"]:
-        """K = sum_{l=0}^{L} Gt^{l+1} Phi^l with Gt^{L+1} = 1 (BP23 eq. (4)); a trained bias adds 1 to Phi^l."""
-        samples, bias = self.problem.samples, float(self.problem.network.train_biases)
-        x = samples.everything[self.rows]
-        inputs = x @ x[: self.recorded].T / samples.dimension + bias
-        top = np.einsum("...ab,cd->...acbd", feature[..., -1, :, :] + bias, np.eye(samples.outputs))
+        """K = sum_{l=0}^{L} Gt^{l+1} (w_l Phi^l + b_l) with Gt^{L+1} = 1 (BP23 eq. (4), PDLT eq. (8.12))."""
+        samples, rates = self.problem.samples, self.problem.optimiser.layer_rates(self.problem.network)
+        x, w, b = samples.everything[self.rows], np.array(rates.weights), np.array(rates.biases)
+        inputs = w[0] * (x @ x[: self.recorded].T) / samples.dimension + b[0]
+        moved = w[1:, None, None] * feature + b[1:, None, None]
+        top = np.einsum("...ab,cd->...acbd", moved[..., -1, :, :], np.eye(samples.outputs))
         first = np.einsum("...acbd,ab->...acbd", alignment[..., 0, :, :, :, :], inputs)
-        below = np.einsum("...lacbd,...lab->...acbd", alignment[..., 1:, :, :, :, :], feature[..., :-1, :, :] + bias)
+        below = np.einsum("...lacbd,...lab->...acbd", alignment[..., 1:, :, :, :, :], moved[..., :-1, :, :])
         return np.asarray(first + below + top)
 
     def two_time(self, kernels: Mapping[str, NDArray[Any]]) -> Variables:

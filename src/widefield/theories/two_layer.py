@@ -24,7 +24,7 @@ from ..base.renamed import renamed
 from ..problem.gradient_flow import GradientFlow
 from ..problem.optimisers import SGD
 from ..problem.rules import DirectFeedbackAlignment, FeedbackAlignment, GatedLinear, GradientDescent, Hebb
-from ..problem.theory import Clause, Scope, Theory
+from ..problem.theory import LAYERED, OPTIONS, Clause, Scope, Theory
 from ..solvers.two_layer import flow, neurons
 from ..solvers.two_layer.measured import Measured, freezes_biases
 from ..solvers.two_layer.particles import Layout, Neurons, Process, Vectors, advance, discrete
@@ -43,6 +43,7 @@ METHODS = ("auto", "ode", "grid", "sampled")
 _NEURONS = Scope(
     rules=(GradientDescent, FeedbackAlignment, DirectFeedbackAlignment, GatedLinear, Hebb),
     optimisers=(SGD, GradientFlow),
+    options=frozenset(OPTIONS) - {LAYERED},
     hidden_layers=1,
     parameterisations=("mean-field",),
     richness="positive",

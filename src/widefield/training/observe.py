@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..matrices.substrate import Backward, Forward, Gradients, State, inner
+from ..problem.layer_rates import LayerRates
 from ..problem.problem import Part, Record
 from ..problem.rules import hidden, true_gradient
 from .program import Program
@@ -144,7 +145,7 @@ class Observer(eqx.Module):
             "feature_kernel": jnp.stack(features),
             "gradient_kernel": jnp.stack([inner(g, g[:k]) for g in gradients]),
             "alignment_kernel": jnp.stack(alignment),
-            "ntk": tangent_kernel([x @ x[:k].T, *features], alignment, self.program.network.train_biases),
+            "ntk": tangent_kernel([x @ x[:k].T, *features], alignment, self.program.layer_rates),
         }
         pseudo_kernel = jnp.stack([inner(gt, gt) for gt in pseudo])
         measured = {"pseudo_gradient_kernel": pseudo_kernel}
@@ -162,13 +163,13 @@ class Observer(eqx.Module):
 
 
 def tangent_kernel(
-    features: list[Float[Array, "q p"]], alignment: list[Float[Array, "q c p c"]], train_biases: bool
+    features: list[Float[Array, "q p"]], alignment: list[Float[Array, "q c p c"]], rates: LayerRates
 ) -> Float[Array, "q c p c"]:
-    """K = sum_{l=0}^{L} G~^{l+1} Phi^l with G~^{L+1} = 1 (BP23 eq. (4)); a trained bias adds 1 to Phi^l."""
+    """K = sum_{l=0}^{L} G~^{l+1} (w_l Phi^l + b_l) with G~^{L+1} = 1 (BP23 eq. (4), PDLT eq. (8.12))."""
     outputs = jnp.eye(alignment[0].shape[1], dtype=features[0].dtype)
     top = jnp.broadcast_to(outputs[None, :, None, :], alignment[0].shape)
-    bias = 1.0 if train_biases else 0.0
-    terms = [g * (phi[:, None, :, None] + bias) for g, phi in zip([*alignment, top], features, strict=True)]
+    layers = zip([*alignment, top], features, rates.weights, rates.biases, strict=True)
+    terms = [g * (w * phi[:, None, :, None] + b) for g, phi, w, b in layers]
     return sum(terms[1:], terms[0])
 
 

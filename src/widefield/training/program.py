@@ -17,6 +17,7 @@ from ..activations import Activation
 from ..base.numbers import Number, root, with_arrays
 from ..matrices.spans import pad_to
 from ..matrices.substrate import Backward, Forward, Gradients, OuterProducts, State, Substrate, Weights, inner
+from ..problem.layer_rates import LayerRates
 from ..problem.losses import Loss
 from ..problem.network import MLP
 from ..problem.optimisers import Optimiser, Values
@@ -185,12 +186,13 @@ class Program(eqx.Module):
     def _shaken(self, state: State, moment: Moment) -> State:
         """Add the optimiser's noise to all that learns."""
         amount, substrate, values = self.optimiser.noise(moment.rate), state.substrate, {}
+        rates = self.layer_rates
         for name in self.trained:
             value = state.weights[name]
             normals, substrate = substrate.gaussian(f"{name} noise", self.population(name), len(value), moment.number)
-            values[name] = value + amount * normals
+            values[name] = value + amount * root(rates[name]) * normals
         for layer in range(1, self.network.hidden_layers):
-            substrate = substrate.shaken(hidden(layer), amount, moment.number)
+            substrate = substrate.shaken(hidden(layer), amount * root(rates[hidden(layer)]), moment.number)
         return state.on(substrate).with_values(values)
 
     def _directions(
@@ -202,20 +204,22 @@ class Program(eqx.Module):
         weights: Float[Array, " p"],
         state: State,
     ) -> tuple[Values, State]:
-        """dW/dt of all that learns; `weights` times the one signal of `pseudo` is sum_c Delta_c gtilde_c."""
-        first = weights[:, None] * pseudo[0][:, 0, :]
+        """dW/dt of all that learns, with its rate; `weights` times the signal of `pseudo` is sum_c Delta_c gtilde_c."""
+        first, rates = weights[:, None] * pseudo[0][:, 0, :], self.layer_rates
         directions: Values = {
-            "input": self.strength(1) * (self.inputs[rows].T @ first),
-            "readout": self.richness * (errors.T @ forward.features[-1]),
+            "input": rates["input"] * self.strength(1) * (self.inputs[rows].T @ first),
+            "readout": rates["readout"] * self.richness * (errors.T @ forward.features[-1]),
         }
         if self.network.train_biases:
             for layer, g in enumerate(pseudo, 1):
-                directions[bias_name(layer)] = self.strength(layer) * (weights[None, :] @ g[:, 0, :])
-            constant = jnp.ones_like(forward.features[-1])
-            directions[bias_name(len(pseudo) + 1)] = self.richness * (errors.T @ constant)
+                strength = rates[bias_name(layer)] * self.strength(layer)
+                directions[bias_name(layer)] = strength * (weights[None, :] @ g[:, 0, :])
+            constant, last = jnp.ones_like(forward.features[-1]), bias_name(len(pseudo) + 1)
+            directions[last] = rates[last] * self.richness * (errors.T @ constant)
         substrate = state.substrate
         for layer in range(1, self.network.hidden_layers):
-            outer = OuterProducts(pseudo[layer], forward.features[layer - 1], weights, self.strength(layer + 1))
+            strength = rates[hidden(layer)] * self.strength(layer + 1)
+            outer = OuterProducts(pseudo[layer], forward.features[layer - 1], weights, strength)
             directions[hidden(layer)], substrate = substrate.direction(hidden(layer), outer)
         return directions, state.on(substrate)
 
@@ -235,6 +239,11 @@ class Program(eqx.Module):
     def strength(self, layer: int) -> Float[Array, ""]:
         """gamma_0 sqrt(N/N_l): how strongly the weights into layer l follow its pseudo-gradient (BP22 D.8)."""
         return self.richness / root(self.ratios[layer - 1])
+
+    @property
+    def layer_rates(self) -> LayerRates:
+        """w_l and b_l: factors on the directions of all weights and biases."""
+        return self.optimiser.layer_rates(self.network)
 
     def population(self, name: str) -> int:
         """Population over which a vector of weights lives."""
@@ -265,6 +274,6 @@ def compile_problem(
         phi=problem.network.phi,
         loss=problem.loss,
         rule=problem.rule,
-        optimiser=problem.optimiser.in_program(),
+        optimiser=problem.optimiser.in_layers(problem.network).in_program(),
         ratios=ratios,
     )

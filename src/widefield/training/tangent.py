@@ -57,6 +57,6 @@ class TangentProgram(Program):
         features = zip((self.inputs, *forward.features), (self.inputs[rows], *chosen.features), strict=True)
         products = [a @ b.T if n == 0 else inner(a, b) for n, (a, b) in enumerate(features)]
         alignment = [inner(g, gt) for g, gt in zip(backward.gradients, pseudo, strict=True)]
-        kernel = tangent_kernel(products, alignment, self.network.train_biases)
+        kernel = tangent_kernel(products, alignment, self.layer_rates)
         directions["outputs"] = jnp.einsum("acbd,bd->ac", kernel, errors)
         return directions, self.loss.total(chosen.outputs, targets), state.settled()

@@ -227,7 +227,8 @@ class Trajectory(
         fields mean something, the response is ascribed to the earliest ones.
         """
         if name == "ntk":
-            return two_time.tangent_kernel(self.data, time, time_, train_biases=self.problem.network.train_biases)
+            rates = self.problem.optimiser.layer_rates(self.problem.network)
+            return two_time.tangent_kernel(self.data, time, time_, rates)
         if layer is None:
             raise InvalidInput(f"layer = None: {name} is a kernel of a layer, from 1 to {self.data.sizes['layer']}")
         return two_time.kernel(self.data, name, layer, time, time_)

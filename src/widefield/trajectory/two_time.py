@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..base.arrays import Arrays
 from ..base.errors import InvalidInput, UnknownName
+from ..problem.layer_rates import LayerRates
 from . import responses
 from .metrics import time_index
 
@@ -191,23 +192,23 @@ def _product(
     return product.rename(name)
 
 
-def tangent_kernel(data: xr.Dataset, t: float | None, s: float | None, *, train_biases: bool) -> xr.DataArray:
-    """K(t, s) = sum_{l=0}^{L} <g^{l+1}(t) gt^{l+1}(s)> Phi^l(t, s), the NTK between two times (BP22 eq. (3), BP23 (4)).
+def tangent_kernel(data: xr.Dataset, t: float | None, s: float | None, rates: LayerRates) -> xr.DataArray:
+    """K(t, s) = sum_{l=0}^{L} <g^{l+1}(t) gt^{l+1}(s)> [w_l Phi^l(t, s) + b_l], the NTK between two times.
 
-    Phi^0 = K^x, the last factor of gradients is 1, and a trained bias adds 1 to Phi^l. For gradient descent it is
-    gamma^2 times the inner product of df(t)/dW and df(s)/dW.
+    BP22 eq. (3), BP23 (4). Phi^0 = K^x, the last factor of gradients is 1, w_l and b_l are the rates of the
+    layers. For gradient descent it is gamma^2 times the inner product of df(t)/dW and df(s)/dW, rates as weights.
     """
     if "ntk_left_factor" in data:  # an expansion has terms of its own, not those of the product
         return _product(data, "ntk", ("ntk_left", "ntk_right"), None, (t, s))
-    bias = 1.0 if train_biases else 0.0
     layers = range(1, data.sizes["layer"] + 1)
     alignment = [kernel(data, "alignment_kernel", layer, t, s) for layer in layers]
     features = [data["input_kernel"], *(kernel(data, "feature_kernel", layer, t, s) for layer in layers)]
-    top = features[-1] + bias
+    moved = [w * phi + b for phi, w, b in zip(features, rates.weights, rates.biases, strict=True)]
+    top = moved[-1]
     if "output" in alignment[0].dims:
         count = alignment[0].sizes["output"]
         top = top * xr.DataArray(np.eye(count), dims=("output", "output_"))
-    total = sum((g * (phi + bias) for g, phi in zip(alignment, features[:-1], strict=True)), top)
+    total = sum((g * phi for g, phi in zip(alignment, moved[:-1], strict=True)), top)
     assert isinstance(total, xr.DataArray)
     return total.transpose(*alignment[0].dims).rename("ntk")
 

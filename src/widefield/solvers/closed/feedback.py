@@ -55,7 +55,8 @@ class FeedbackSweep(Causal):
         driven = np.einsum("pq,sqc->spc", setting.kernel, self.errors[past])  # J^0(t, s)
         for layer in range(1, setting.layers + 2):
             k = self._transmission(layer) * setting.memory.initial[step] * self.loading[layer - 1][step]
-            k += setting.strength(layer) * np.einsum("s,spc->pc", left, driven + setting.learns * summed[:, None, :])
+            moved = setting.moved(layer - 1, driven, summed[:, None, :])
+            k += setting.strength(layer) * np.einsum("s,spc->pc", left, moved)
             self.loading[layer][step] = k
             if layer > setting.layers:
                 break
@@ -87,7 +88,8 @@ class FeedbackSweep(Causal):
         for layer in range(setting.layers, 0, -1):
             weights, loading = setting.weights[layer], self.loading_error[layer].reshape(-1, outputs)
             moves = setting.echo(layer + 1, layer) * weights[:, None, :, None] * moves
-            moves = moves + setting.strength(layer) * left[:, None, :, None] * alignment[:, :, None, :]
+            strength = setting.updated(layer) * setting.strength(layer)
+            moves = moves + strength * left[:, None, :, None] * alignment[:, :, None, :]
             flat = moves.reshape(times * outputs, -1)
             through = self.correlation * setting.variances[layer] * initial[:, None, None] * alignment
             # <r h Delta>: what the sources of gradients have in common with features

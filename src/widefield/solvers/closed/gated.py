@@ -58,7 +58,8 @@ class GatedSweep(Causal):
         source = source + setting.biases[layer - 1][step, self.step_of_row[upto]]
         self.sources[layer][now, upto], self.sources[layer][upto, now] = source, source.T
         steps = self.step_of_column[past]
-        kernel = np.repeat(self.features[layer - 1][now, : step * setting.samples] + setting.learns, outputs, axis=1)
+        below = self.features[layer - 1][now, : step * setting.samples]
+        kernel = np.repeat(setting.moved(layer - 1, below), outputs, axis=1)
         K1 = setting.strength(layer) * setting.memory.gradient[step, steps] * kernel * self.errors[past]
         echo = setting.echo(layer - 1, layer) * setting.weights[layer - 1][step, steps]
         K1 = K1 + echo * self.forward[layer - 1][now, past]
@@ -78,7 +79,8 @@ class GatedSweep(Causal):
         own[now, upto], own[upto, now] = source, source.T
         steps = self.step_of_row[features_upto]
         errors = self.gradients[layer + 1][now, upto] * self.errors[upto]
-        K2 = setting.strength(layer) * setting.memory.gradient[step, steps] * _over_outputs(errors, setting.outputs)
+        strength = setting.updated(layer) * setting.strength(layer)
+        K2 = strength * setting.memory.gradient[step, steps] * _over_outputs(errors, setting.outputs)
         if layer < setting.layers:
             echo = setting.echo(layer + 1, layer) * setting.weights[layer][step, steps]
             K2 = K2 + echo * self.backward[layer + 1][now, features_upto]
@@ -98,7 +100,7 @@ class GatedSweep(Causal):
         errors = self.errors.reshape(setting.times, samples, outputs)
         biases = np.einsum("s,spc->c", setting.memory.gradient[step], errors)
         diagonal = np.einsum("pcp->pc", product.reshape(samples, outputs, samples))
-        self.outputs[step] = diagonal / setting.richness + setting.learns * biases
+        self.outputs[step] = diagonal / setting.richness + setting.rates.biases[-1] * biases
         errors[step] = setting.batches[step][:, None] * setting.errors(self.outputs[step])
 
     def _mean(self, left: Floats, layer: int, right: Floats) -> Floats:

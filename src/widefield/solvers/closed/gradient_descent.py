@@ -123,7 +123,7 @@ class Sweep(Causal):
         summed = self.error_sum[past]
         echo = setting.echo(layer - 1, layer)
         C = echo * weight * self.response[layer - 1][now, past]
-        C += setting.strength(layer) * left * (self.driven[layer - 1][now, past] + setting.learns * summed)
+        C += setting.strength(layer) * left * setting.moved(layer - 1, self.driven[layer - 1][now, past], summed)
         X = self._cross_row(step, layer)
         Y = X + C @ self.gradient[layer][past, past]
         self.coupling[layer][now, past], self.cross[layer][now, past], self.covariance[layer][now, past] = C, X, Y
@@ -170,17 +170,17 @@ class Sweep(Causal):
         return np.asarray(D)
 
     def _updates(self, step: int, layer: int) -> Floats:
-        """m(t, s) G^{l+1}(t, s < t); (C, t C)."""
+        """w_l m(t, s) G^{l+1}(t, s < t); (C, t C)."""
         outputs = self.setting.outputs
         now, past = slice(step * outputs, (step + 1) * outputs), slice(0, step * outputs)
         left = self.setting.memory.gradient[step, self.step_of_column[past]]
-        return np.asarray(left * self.gradient[layer + 1][now, past])
+        return np.asarray(self.setting.updated(layer) * left * self.gradient[layer + 1][now, past])
 
     def _output(self, step: int, product: Floats) -> None:
         """gamma_0 f = <g h>, and the errors that follow."""
         setting = self.setting
         biases = np.einsum("s,spc->c", setting.memory.gradient[step, :step], self.errors[:step])
-        self.outputs[step] = product / setting.richness + setting.learns * biases
+        self.outputs[step] = product / setting.richness + setting.rates.biases[-1] * biases
         self.errors[step] = setting.batches[step][:, None] * setting.errors(self.outputs[step])
 
     def _drive(self, step: int) -> None:
@@ -217,7 +217,7 @@ class Sweep(Causal):
         below = layer - 1
         left = setting.memory.gradient[np.ix_(self.step_of_column[past], self.step_of_column[past])]
         through = self.covariance[below][now, past] - self.response[below][now, past] @ self.source[below][past, past]
-        updates = left * self.gradient[layer][past, past]
+        updates = setting.updated(below) * left * self.gradient[layer][past, past]
         through -= setting.strength(below) * self.driven[below][now, past] @ updates.T
         ratio = initial[step] / initial[self.step_of_column[past]]
         return np.asarray(X + ratio * through / setting.echo(layer, below))

@@ -91,18 +91,18 @@ class DescentGrid(_Whole):
             new[f"forward {layer}"], new[f"backward {layer}"] = a, b
         own = np.arange(setting.times)
         product = (X + C @ G).reshape(setting.times, setting.samples, setting.times, setting.outputs)[own, :, own]
-        biases = setting.learns * setting.memory.gradient @ errors.sum(axis=1)
+        biases = setting.rates.biases[-1] * setting.memory.gradient @ errors.sum(axis=1)
         return new | {"outputs": product / setting.richness + biases[:, None, :]}
 
     def _couplings(self, order: Order, errors: Floats, layer: int) -> tuple[Floats, Floats]:
         """C^l and D^l."""
         setting, gamma = self.setting, self.setting.strength(layer)
         n, m, left = len(self.row), len(self.top), self.setting.memory.gradient
-        kernel = (self.below(order, layer) + setting.learns).reshape(n, setting.times, setting.samples)
+        kernel = setting.moved(layer - 1, self.below(order, layer)).reshape(n, setting.times, setting.samples)
         C = gamma * left[self.mixed] * np.einsum("nsp,spc->nsc", kernel, errors, optimize=True).reshape(n, m)
         above = order.get(f"gradients {layer + 1}", self.top).reshape(m, setting.times, setting.outputs)
         moved = np.einsum("msc,spc->msp", above, errors, optimize=True).reshape(m, n)
-        D = gamma * left.T[self.mixed].T * moved
+        D = setting.updated(layer) * gamma * left.T[self.mixed].T * moved
         if layer > 1:
             C += setting.echo(layer - 1, layer) * setting.weights[layer - 1][self.mixed] * order[f"forward {layer - 1}"]
         if layer < setting.layers:
@@ -142,7 +142,7 @@ class FeedbackGrid(_Whole):
     def _loading(self, order: Order, layer: int) -> Floats:
         """k^l; (T, P, C)."""
         setting, errors = self.setting, self.errors(order)
-        kernel = self.left * (self.below(order, layer) + setting.learns)
+        kernel = self.left * setting.moved(layer - 1, self.below(order, layer))
         driven = (kernel @ errors.reshape(len(self.row), -1)).reshape(errors.shape)
         if layer == 1:
             return np.asarray(setting.strength(layer) * driven)
@@ -174,12 +174,13 @@ class HebbGrid(_Whole):
         for layer in self.layers:
             R = self._resolvent(order, errors, layer)
             new[f"features {layer}"] = R @ self.source(order, layer) @ R.T
-        kernel = self.left * (order[f"features {self.setting.layers}"] + self.setting.learns)
+        last = self.setting.layers
+        kernel = self.left * self.setting.moved(last, order[f"features {last}"])
         return new | {"outputs": (kernel @ errors.reshape(len(self.row), -1)).reshape(errors.shape)}
 
     def _resolvent(self, order: Order, errors: Floats, layer: int) -> Floats:
         squares = (errors**2).sum(axis=2).ravel()
-        kernel = self.below(order, layer) + self.setting.learns
+        kernel = self.setting.moved(layer - 1, self.below(order, layer))
         Q = self.setting.strength(layer) * self.left * kernel * squares
         return _inverse(np.eye(len(Q)) - Q)
 
@@ -239,17 +240,17 @@ class GatedGrid(_Whole):
             new |= {f"{name} {layer}": x for name, x in zip(names, averages[:-1], strict=True)}
         shape = (setting.times, setting.samples, self.outputs, setting.times, setting.samples)
         product = np.einsum("tpctp->tpc", averages[-1].reshape(shape))
-        biases = setting.learns * setting.memory.gradient @ errors.sum(axis=1)
+        biases = setting.rates.biases[-1] * setting.memory.gradient @ errors.sum(axis=1)
         return new | {"outputs": product / setting.richness + biases[:, None, :]}
 
     def _couplings(self, order: Order, errors: Floats, layer: int) -> tuple[Floats, Floats]:
         """K1 and K2."""
         setting, gamma, left = self.setting, self.setting.strength(layer), self.setting.memory.gradient
         n, m, signal = len(self.row), len(self.top), errors.ravel()
-        kernel = np.repeat(self.below(order, layer) + setting.learns, self.outputs, axis=1)
+        kernel = np.repeat(setting.moved(layer - 1, self.below(order, layer)), self.outputs, axis=1)
         K1 = gamma * left[self.mixed] * kernel * signal
         above = order.get(f"gradients {layer + 1}", self.top) * signal
-        K2 = gamma * left.T[self.mixed].T * above.reshape(m, n, self.outputs).sum(axis=2)
+        K2 = setting.updated(layer) * gamma * left.T[self.mixed].T * above.reshape(m, n, self.outputs).sum(axis=2)
         if layer > 1:
             K1 += (
                 setting.echo(layer - 1, layer) * setting.weights[layer - 1][self.mixed] * order[f"forward {layer - 1}"]

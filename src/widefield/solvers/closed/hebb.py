@@ -49,7 +49,7 @@ class HebbSweep(Causal):
         now, past, upto = (slice(a * samples, b * samples) for a, b in ((step, step + 1), (0, step), (0, step + 1)))
         below, kernel, R = self.features[layer - 1], self.features[layer], self.resolvent[layer]
         left = setting.strength(layer) * setting.memory.gradient[step, self.step_of_row[past]] * self.squares[past]
-        Q = left * (below[now, past] + setting.learns)
+        Q = left * setting.moved(layer - 1, below[now, past])
         R[now, past] = Q @ R[past, past]
         R[now, now] = np.eye(samples)
         weight, bias = (x[layer - 1][step, self.step_of_row[upto]] for x in (setting.weights, setting.biases))
@@ -64,7 +64,7 @@ class HebbSweep(Causal):
         now, past = slice(step * samples, (step + 1) * samples), slice(0, step * samples)
         left = setting.memory.gradient[step, self.step_of_row[past]]
         weighted = left[:, None] * self.errors[:step].reshape(step * samples, setting.outputs)
-        self.outputs[step] = (self.features[-1][now, past] + setting.learns) @ weighted
+        self.outputs[step] = setting.moved(setting.layers, self.features[-1][now, past]) @ weighted
         self.plain[step] = setting.errors(self.outputs[step])
         self.errors[step] = setting.batches[step][:, None] * self.plain[step]
         self.squares[now] = (self.errors[step] ** 2).sum(axis=1)
@@ -83,7 +83,8 @@ class HebbSweep(Causal):
         for layer in range(setting.layers, 0, -1):
             weights = setting.weights[layer]
             over = np.repeat(np.repeat(weights, outputs, axis=0), setting.samples, axis=1)
-            E = setting.echo(layer + 1, layer) * over * backward + setting.strength(layer) * moved
+            E = setting.echo(layer + 1, layer) * over * backward
+            E = E + setting.updated(layer) * setting.strength(layer) * moved
             product = E @ self.features[layer]
             kernel = np.kron(weights, np.ones((outputs, outputs))) * kernel + product @ E.T
             backward = E @ self.resolvent[layer]

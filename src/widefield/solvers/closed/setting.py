@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +12,7 @@ from jaxtyping import Float
 
 from ...base.arrays import Floats
 from ...base.numbers import double_precision
+from ...problem.layer_rates import LayerRates
 from ...problem.losses import Loss
 from ...problem.optimisers import SGD
 from ...problem.problem import Problem
@@ -34,7 +36,7 @@ class Setting:
         variances: sigma_l^2 of the weights at the start.
         ratios: N_l / N_L of the hidden layers 1 .. L, with a 1 before and after.
         richness: gamma_0.
-        learns: 1.0 if biases learn, else 0.0.
+        rates: w_l and b_l, learning rates of the layers of weights and biases; b = 0 where biases do not learn.
     """
 
     kernel: Float[Floats, "p p"]
@@ -47,7 +49,7 @@ class Setting:
     variances: Sequence[float]
     ratios: Sequence[float]
     richness: float
-    learns: float
+    rates: LayerRates
 
     @classmethod
     def of(cls, problem: Problem) -> Setting:
@@ -69,7 +71,7 @@ class Setting:
             variances=variances,
             ratios=(1.0, *network.normalised_width_ratios, 1.0),
             richness=network.richness,
-            learns=float(network.train_biases),
+            rates=optimiser.layer_rates(network),
         )
 
     @property
@@ -95,6 +97,14 @@ class Setting:
     def strength(self, layer: int) -> float:
         """gamma_0 / sqrt(N_l / N_L): how much the updates of a layer's weights move its fields (BP22 App. D.8)."""
         return self.richness / float(np.sqrt(self.ratios[layer]))
+
+    def moved(self, layer: int, features: Float[Floats, "*n"], ones: Any = 1.0) -> Float[Floats, "*n"]:
+        """w_l Phi^l + b_l, or the same of what is linear in features, where `ones` is what it makes of 1."""
+        return np.asarray(self.rates.weights[layer] * features + self.rates.biases[layer] * ones)
+
+    def updated(self, layer: int) -> float:
+        """w_l: how fast the weights W^l learn."""
+        return float(self.rates.weights[layer])
 
     def echo(self, source: int, target: int) -> float:
         """sqrt(N_source / N_target) in front of the response of layer `target` to itself through layer `source`."""
