@@ -20,3 +20,5 @@ def shifted_tanh(c):
 SOFTPLUS_AT_ZERO = Activation("softplus_at_zero", lambda z: jax.nn.softplus(z) - math.log(2))
 SIGMOID_AT_ZERO = Activation("sigmoid_at_zero", lambda z: jax.nn.sigmoid(z) - 0.5)
 HARD_TANH = Activation("hard_tanh", lambda z: jnp.clip(z, -1.0, 1.0), kinks=(-1.0, 1.0))
+MIXED = Activation("mixed", lambda z: jnp.tanh(z) + jnp.tanh(z) ** 2 / 2)
+"""Neither odd nor even: p_perp = 0.8."""

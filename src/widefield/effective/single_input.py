@@ -53,6 +53,8 @@ SMOOTH: dict[str, tuple[int, Callable[[Sequence[Any]], Any]]] = {
     "fourth": (0, lambda s: s[0] ** 4),
     "bend": (2, lambda s: s[0] * s[2]),
     "slope_square_curvature": (5, lambda s: (s[1] * s[5] + 4 * s[2] * s[4] + 3 * s[3] ** 2) / 2),
+    "bend_square": (2, lambda s: s[2] ** 2),
+    "bend_square_slope": (4, lambda s: s[3] ** 2 + s[2] * s[4]),
     "mixed_fourth": (1, lambda s: s[0] ** 2 * s[1] ** 2),
     "slope_fourth": (1, lambda s: s[1] ** 4),
 }
@@ -164,6 +166,19 @@ class SingleInput:
             density = np.exp(-(kink.location**2) / (2 * variance)) / np.sqrt(2 * np.pi * variance)
             total = total + sum(kink.value) / 2 * kink.slope_jump * density
         return np.asarray(total)
+
+    def bend_square(self, K: Any) -> Floats:
+        """<s''^2>, PDLT eq. (10.70); infinite with kinks."""
+        return self._without_kinks("bend_square", K)
+
+    def bend_square_slope(self, K: Any) -> Floats:
+        """d<s''^2>/dK = <s'''^2 + s'' s''''>."""
+        return self._without_kinks("bend_square_slope", K)
+
+    def _without_kinks(self, name: str, K: Any) -> Floats:
+        if self.activation.kinks:
+            raise InvalidInput(f"activation = {self.activation.name!r} has kinks: <s''^2> is infinite")
+        return self._average(name, K)
 
     def moments(self, K: Any) -> Moments:
         """All of `Moments` at once."""

@@ -79,7 +79,7 @@ def posterior(kernel: Blocks, y: ArrayLike, *, ridge: float = 0.0) -> Prediction
 
     PDLT eqs. (6.64), (6.57), there for ridge = 0; the covariance is that of f, without the noise.
     """
-    targets, factor = _targets(kernel.train, y), _cholesky(kernel.train, ridge)
+    targets, factor = _targets(kernel.train, y), factorised(kernel.train, ridge)
     half = scipy.linalg.solve_triangular(factor, kernel.cross.T, lower=True)
     mean = half.T @ scipy.linalg.solve_triangular(factor, targets, lower=True)
     return Prediction(mean, kernel.test - half.T @ half)
@@ -90,7 +90,7 @@ def log_evidence(train: ArrayLike, y: ArrayLike, *, ridge: float = 0.0) -> float
     """Log marginal likelihood of the targets, sum over outputs of log N(y; 0, K + ridge), PDLT section 6.3."""
     kernel = check.array("train", train, ndim=2)
     _symmetric("train", kernel)
-    return evidence(_cholesky(kernel, ridge), _targets(kernel, y))
+    return evidence(factorised(kernel, ridge), _targets(kernel, y))
 
 
 def evidence(factor: Floats, y: Floats) -> float:
@@ -123,12 +123,17 @@ def trained(
     targets = _targets(ntk.train, y)
     if nngp.train.shape != ntk.train.shape or nngp.test.shape != ntk.test.shape:
         raise InvalidInput(f"nngp has shape {nngp.cross.shape} and ntk {ntk.cross.shape}: they need the same samples")
-    values, vectors = spectrum(ntk.train)
-    filtered = learned(values, time, learning_rate=learning_rate, ridge=check.number("ridge", ridge, least=0.0))
-    operator = (ntk.cross @ vectors) * filtered @ vectors.T
+    operator = response(ntk, time=time, learning_rate=learning_rate, ridge=ridge)
     shared = operator @ nngp.cross.T
     covariance = nngp.test - shared - shared.T + operator @ nngp.train @ operator.T
     return Prediction(operator @ targets, covariance)
+
+
+def response(ntk: Blocks, *, time: float = math.inf, learning_rate: float | None = None, ridge: float = 0.0) -> Floats:
+    """A = k_ntk F(K_ntk), (Q, P): what the targets, and minus the first outputs, add to test outputs; see `trained`."""
+    values, vectors = spectrum(ntk.train)
+    filtered = learned(values, time, learning_rate=learning_rate, ridge=check.number("ridge", ridge, least=0.0))
+    return np.asarray((ntk.cross @ vectors) * filtered @ vectors.T)
 
 
 def learned(values: Floats, time: float, *, learning_rate: float | None = None, ridge: float = 0.0) -> Floats:
@@ -174,7 +179,8 @@ def _targets(train: Floats, y: ArrayLike) -> Floats:
     return targets
 
 
-def _cholesky(train: Floats, ridge: float) -> Floats:
+def factorised(train: Floats, ridge: float) -> Floats:
+    """Lower Cholesky factor of the kernel of the training samples plus `ridge`."""
     variance = check.number("ridge", ridge, least=0.0)
     try:
         return np.asarray(np.linalg.cholesky(train + variance * np.eye(len(train))))
