@@ -12,6 +12,12 @@
 | the same of one input, thousands of layers; who contributes | `single_ntk`, `ntk_contributions`; module \
 `tangent_asymptotics` |
 | which gradients vanish, explode or scatter; rates that make layers equal | `gradient_moments`, `equivalent_rates` |
+| beside a training input, between two of them; ReLU's cusp | `expansion_flow`, `beside_training_input`, \
+`interpolation_weights`, `ntk_angle_flow`, `ntk_cusp`; module `robustness_asymptotics` |
+| the first step in the last hidden layer; a network as a linear model | `first_hidden_update`; `network_features` |
+| Bayesian inference at finite width; inside the network; in the space of parameters | `finite_posterior`, \
+`FinitePosterior`; `learned_representation`, `conditional_metric`; `most_probable` |
+| which network do the data favour? | `evidence_map`, `posterior_odds`, `best_weight_variance` |
 | do finite networks agree? | `check`, `Check` |
 
 | question | modules |
@@ -38,6 +44,7 @@ from ..base.lazy import load_when_used
 if TYPE_CHECKING:
     from . import aspect_ratio as aspect_ratio
     from . import asymptotics as asymptotics
+    from . import bayes_terms as bayes_terms
     from . import couplings as couplings
     from . import cumulants as cumulants
     from . import curvature as curvature
@@ -50,6 +57,7 @@ if TYPE_CHECKING:
     from . import residual as residual
     from . import residual_inputs as residual_inputs
     from . import residual_sampler as residual_sampler
+    from . import robustness_asymptotics as robustness_asymptotics
     from . import sampler as sampler
     from . import single_input as single_input
     from . import single_tangent as single_tangent
@@ -62,13 +70,40 @@ if TYPE_CHECKING:
     from .advice import Advice as Advice
     from .advice import advise as advise
     from .agreement import Check as Check
+    from .bayes_hidden import LearnedRepresentation as LearnedRepresentation
+    from .bayes_hidden import conditional_metric as conditional_metric
+    from .bayes_hidden import learned_representation as learned_representation
+    from .bayes_hidden import naive_posterior as naive_posterior
+    from .bayes_models import best_weight_variance as best_weight_variance
+    from .bayes_models import evidence_map as evidence_map
+    from .bayes_models import posterior_odds as posterior_odds
+    from .bayes_parameters import Parameters as Parameters
+    from .bayes_parameters import log_likelihood as log_likelihood
+    from .bayes_parameters import log_prior as log_prior
+    from .bayes_parameters import most_probable as most_probable
+    from .bayes_parameters import regularisers as regularisers
+    from .bayes_posterior import FinitePosterior as FinitePosterior
+    from .bayes_posterior import finite_posterior as finite_posterior
+    from .bayes_posterior import inferred as inferred
     from .critical_points import Criticality as Criticality
     from .critical_points import CriticalPoint as CriticalPoint
     from .critical_points import NotCritical as NotCritical
+    from .first_step import HiddenUpdate as HiddenUpdate
+    from .first_step import first_hidden_update as first_hidden_update
     from .gradients_of_layers import GradientMoments as GradientMoments
     from .gradients_of_layers import gradient_covariances as gradient_covariances
     from .gradients_of_layers import gradient_moments as gradient_moments
+    from .input_expansion import Expansion as Expansion
+    from .interpolation import beside_training_input as beside_training_input
+    from .interpolation import interpolation_weights as interpolation_weights
+    from .interpolation import kinked_interpolation as kinked_interpolation
+    from .interpolation import weights_at as weights_at
     from .monte_carlo import check as check
+    from .nearby_inputs import expansion_at as expansion_at
+    from .nearby_inputs import expansion_flow as expansion_flow
+    from .parameter_features import NetworkFeatures as NetworkFeatures
+    from .parameter_features import network_features as network_features
+    from .parameter_features import weight_decay_pull as weight_decay_pull
     from .phases import critical_lines as critical_lines
     from .phases import phase_diagram as phase_diagram
     from .single_input_flow import ScaleInvariant as ScaleInvariant
@@ -76,6 +111,8 @@ if TYPE_CHECKING:
     from .single_input_flow import single_flow as single_flow
     from .single_tangent import ntk_contributions as ntk_contributions
     from .single_tangent import single_ntk as single_ntk
+    from .tangent_angles import ntk_angle_flow as ntk_angle_flow
+    from .tangent_angles import ntk_cusp as ntk_cusp
     from .tangent_asymptotics import equivalent_rates as equivalent_rates
     from .tangent_asymptotics import ntk_exponents as ntk_exponents
     from .tangent_flow import ntk_flow as ntk_flow
