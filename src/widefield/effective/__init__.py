@@ -18,6 +18,7 @@
 | how the tangent kernel learns: dNTK, ddNTKs; of one input, thousands of layers; of one real network | \
 `differential_flow`, `DifferentialFlow`; `single_differentials`, module `differential_asymptotics`; \
 `network_differentials`, `forward_differentials` |
+| trained networks of finite width: mean and covariance of their outputs | `trained_ensemble`, `TrainedEnsemble` |
 | Bayesian inference at finite width; inside the network; in the space of parameters | `finite_posterior`, \
 `FinitePosterior`; `learned_representation`, `conditional_metric`; `most_probable` |
 | which network do the data favour? | `evidence_map`, `posterior_odds`, `best_weight_variance` |
@@ -129,6 +130,8 @@ if TYPE_CHECKING:
     from .tangent_asymptotics import ntk_exponents as ntk_exponents
     from .tangent_flow import ntk_flow as ntk_flow
     from .tangent_result import NTKFlow as NTKFlow
+    from .trained_networks import TrainedEnsemble as TrainedEnsemble
+    from .trained_networks import trained_ensemble as trained_ensemble
     from .universality import critical_point as critical_point
     from .universality import critical_ratio as critical_ratio
     from .universality import criticality as criticality

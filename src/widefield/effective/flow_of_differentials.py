@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -19,7 +19,7 @@ from ..base.statistics import mean_and_error
 from ..gaussian.four_table import KINDS, Quadruple
 from ..gaussian.pair_table import pair_moments
 from ..gaussian.sample_pairs import Pairs
-from ..kernels.fluctuations import saddle_point
+from ..kernels.fluctuations import SaddlePoint, saddle_point
 from ..problem.network import MLP, per_weight_layer, widths_of
 from .differential_result import DifferentialFlow
 from .tangent_flow import State, Step, climbed, kernels_of
@@ -57,18 +57,16 @@ def differential_flow(
     """
     inputs, sizes = check.inputs(x, None)[0], widths_of(network, widths)
     replicas = check.integer("replicas", replicas, least=2)
-    kinds, names = asked_of(network)
+    _, names = asked_of(network)
     layers, count = network.hidden_layers + 1, len(inputs)
     needed = 8 * count**4 * (20 * layers + 40 * replicas)
     check.memory("differentials of all layers", needed, "use fewer samples or layers")
     point = saddle_point(network, inputs, weight_rates=weight_rates, bias_rates=bias_rates)
     rates = per_weight_layer("weight_rates", weight_rates, network.hidden_layers, least=0.0)
-    now = {name: np.zeros((1, *(count,) * 4)) for name in names}
-    found = [State.start(count).summary() | _summary(now)]
+    found = []
     with counting_bar("differentials", "layers", progress) as report:
-        for passed in climbed(point, sizes, rates, kinds, points, replicas, seed):
-            now = stepped(passed, now)
-            found.append(passed.after.summary() | _summary(now))
+        for state, now in climbed_differentials(network, point, sizes, rates, points, replicas, seed):
+            found.append(state.summary() | _summary(now))
             report(len(found) - 1, layers - 1)
     tensors = {name: np.stack([each.pop(name) for each in found]) for name in list(found[0])}  # one at a time: large
     own = {name: tensors.pop(name) for name in list(tensors) if name.split("_")[0] in names}
@@ -76,6 +74,24 @@ def differential_flow(
     below = base.data["width_below"].values.reshape(-1, 1, 1, 1, 1)
     axes = ("layer", *(f"sample_{k}" for k in range(4)))
     return DifferentialFlow(base.data.assign({k: (axes, below * value) for k, value in own.items()}), network)
+
+
+def climbed_differentials(
+    network: MLP,
+    point: SaddlePoint,
+    sizes: Sequence[int],
+    rates: Sequence[float],
+    points: int | None,
+    replicas: int,
+    seed: int,
+) -> Iterator[tuple[State, dict[str, Floats]]]:
+    """V, D, A, F, B and P .. U of all layers and replicas, over the width below."""
+    (kinds, names), count = asked_of(network), len(point.preactivation[0])
+    now = {name: np.zeros((1, *(count,) * 4)) for name in names}
+    yield State.start(count), now
+    for passed in climbed(point, sizes, rates, kinds, points, replicas, seed):
+        now = stepped(passed, now)
+        yield passed.after, now
 
 
 def asked_of(network: MLP) -> tuple[tuple[str, ...], tuple[str, ...]]:
