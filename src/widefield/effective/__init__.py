@@ -18,7 +18,8 @@
 | how the tangent kernel learns: dNTK, ddNTKs; of one input, thousands of layers; of one real network | \
 `differential_flow`, `DifferentialFlow`; `single_differentials`, module `differential_asymptotics`; \
 `network_differentials`, `forward_differentials` |
-| trained networks of finite width: mean and covariance of their outputs | `trained_ensemble`, `TrainedEnsemble` |
+| trained networks of finite width: mean and covariance of their outputs | `trained_ensemble`, `TrainedEnsemble`; \
+of many samples `trained_outputs`, `TrainedOutputs` |
 | Bayesian inference at finite width; inside the network; in the space of parameters | `finite_posterior`, \
 `FinitePosterior`; `learned_representation`, `conditional_metric`; `most_probable` |
 | which network do the data favour? | `evidence_map`, `posterior_odds`, `best_weight_variance` |
@@ -132,6 +133,8 @@ if TYPE_CHECKING:
     from .tangent_result import NTKFlow as NTKFlow
     from .trained_networks import TrainedEnsemble as TrainedEnsemble
     from .trained_networks import trained_ensemble as trained_ensemble
+    from .trained_samples import TrainedOutputs as TrainedOutputs
+    from .trained_samples import trained_outputs as trained_outputs
     from .universality import critical_point as critical_point
     from .universality import critical_ratio as critical_ratio
     from .universality import criticality as criticality

@@ -108,6 +108,19 @@ def climbed(
         yield Step(layer, fours, before, state)
 
 
+def climbed_means(
+    point: SaddlePoint, sizes: Sequence[int], rates: Sequence[float]
+) -> tuple[Float[Floats, " q"], Float[Floats, " q"]]:
+    """Order 1/n of the mean metric and the mean NTK of the outputs, over pairs, without tensors over four samples."""
+    state = State.start(len(point.preactivation[0]), whole=False)
+    for number in range(len(point.preactivation)):
+        layer = Layer.of(point, number, state.pairs, rates[number + 1], 1 / sizes[number])
+        groups, means = state.grouped(layer)
+        state = State(state.pairs, state.twos, {}, groups, means)
+    found = state.summary()
+    return found["shift"], found["tangent_shift"]
+
+
 def kernels_of(network: MLP, point: SaddlePoint) -> dict[str, Floats]:
     """K and Theta of all layers."""
     last = network.bias_scales[-1] ** 2 + point.weight_variances[-1] * point.feature_kernel[-1]
@@ -157,14 +170,15 @@ class State:
     means: Means
 
     @classmethod
-    def start(cls, samples: int) -> State:
+    def start(cls, samples: int, *, whole: bool = True) -> State:
         """The first layer is Gaussian, and its NTK does not fluctuate."""
         pairs = Pairs.within(samples)
         twos, size, labels = Twos.of(pairs), len(pairs), (1, *(samples,) * 4)
-        whole = {name: np.zeros((1, size, size)) for name in "VDA"} | {name: np.zeros(labels) for name in "FB"}
+        all_samples = {name: np.zeros((1, size, size)) for name in "VDA"} if whole else {}
+        all_samples |= {name: np.zeros(labels) for name in "FB"} if whole else {}
         count = len(twos.a)
         groups = {"V": np.zeros((count, 3, 3)), "D": np.zeros((count, 3, 3)), "F": np.zeros((count, 2, 2, 2, 2))}
-        return cls(pairs, twos, whole, groups, Means(np.zeros((count, 3)), np.zeros((count, 3))))
+        return cls(pairs, twos, all_samples, groups, Means(np.zeros((count, 3)), np.zeros((count, 3))))
 
     def step(self, layer: Layer, fours: dict[str, Quadruple]) -> State:
         """To the next layer."""
@@ -180,10 +194,10 @@ class State:
             "F": recursion.cross_paired(passage, mixed, layer.theta, layer.mean_slopes, layer.bends, now["F"]),
             "B": recursion.variance_paired(passage, slopes, layer.theta, layer.mean_slopes, now["B"]),
         }
-        groups, means = self._groups(layer)
+        groups, means = self.grouped(layer)
         return State(self.pairs, self.twos, new, groups, means)
 
-    def _groups(self, layer: Layer) -> tuple[dict[str, Floats], Means]:
+    def grouped(self, layer: Layer) -> tuple[dict[str, Floats], Means]:
         """V, D, F and means of groups of two samples, by integrals alone."""
         twos, now, table = self.twos, self.groups, TwoLabels(layer.activation, layer.K)
         passage = layer.within(twos, self.pairs)

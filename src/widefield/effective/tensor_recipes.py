@@ -25,14 +25,17 @@ Labels = tuple[str, str, str, str]
 class Known(Protocol):
     """What a layer knows: arrays over labels that can be multiplied with each other."""
 
-    weight: float
-    """C_W of the layer above."""
+    @property
+    def weight(self) -> float:
+        """C_W of the layer above."""
 
-    rate: float
-    """lambda_W of the layer above."""
+    @property
+    def rate(self) -> float:
+        """lambda_W of the layer above."""
 
-    share: float
-    """1 / n."""
+    @property
+    def share(self) -> float:
+        """1 / n."""
 
     def pair(self, p: int, q: int, a: str, b: str) -> Any:
         """u_pq(a, b)."""

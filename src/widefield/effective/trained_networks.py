@@ -137,7 +137,7 @@ def trained_ensemble(
         **sampling: `points`, `replicas`, `seed` of `ntk_flow`.
     """
     inputs, tests = check.inputs(x, x_test)
-    targets = _targets(y, len(inputs))
+    targets = targets_of(y, len(inputs))
     everything = inputs if tests is None else np.concatenate([inputs, tests])
     rates = {"weight_rates": weight_rates, "bias_rates": bias_rates}
     initial = Initial.of(network, everything, widths, progress=progress, **rates, **sampling)  # type: ignore[arg-type]
@@ -279,7 +279,8 @@ def _moments(time: float, learning_rate: float | None) -> float | None:
     return steps
 
 
-def _targets(y: ArrayLike, samples: int) -> Float[Floats, "p k"]:
+def targets_of(y: ArrayLike, samples: int) -> Float[Floats, "p k"]:
+    """Over samples and outputs."""
     targets = np.asarray(column("y", check.array("y", y)))
     if targets.ndim != 2 or len(targets) != samples:
         raise InvalidInput(f"y has shape {targets.shape}; it must have a row for each of {samples} training inputs")

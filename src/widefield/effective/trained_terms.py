@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -22,12 +23,15 @@ from jaxtyping import Float
 from ..base.arrays import Floats
 from .training_paths import Descent, Projectors
 
+Entry = Callable[[str, str], Floats]
+"""Name and pattern of a tensor's labels, such as "axcb", to its entries over the letters a b c in this order."""
+
 
 class Forms(NamedTuple):
     """L and E of some points, by what they come from."""
 
-    linear: dict[str, Float[Floats, "d a"]]
-    cubic: dict[str, Float[Floats, "d a a a"]]
+    linear: dict[str, Float[Floats, "x a"]]
+    cubic: dict[str, Float[Floats, "x a a a"]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,36 +44,32 @@ class Tensors:
     H1: Float[Floats, "d d"]
     fours: dict[str, Float[Floats, "d d d d"]]
 
-    def at(self, name: str, pattern: str, point: int, modes: int) -> Floats:
-        """A tensor with a point x and modes a, b, c at the places of the pattern, which say the order of the axes."""
-        own: list[int | slice] = [point if label == "x" else slice(modes) for label in pattern]
-        left = pattern.replace("x", "")
-        return np.asarray(np.einsum(f"{left}->{''.join(sorted(left))}", self.fours[name][tuple(own)]))
+    def around(self, point: int, modes: int) -> Entry:
+        """Entries with this point at x and modes at the other letters of a pattern."""
+
+        def entry(name: str, pattern: str) -> Floats:
+            own: list[int | slice] = [point if label == "x" else slice(modes) for label in pattern]
+            left = pattern.replace("x", "")
+            return np.asarray(np.einsum(f"{left}->{''.join(sorted(set(left)))}", self.fours[name][tuple(own)]))
+
+        return entry
 
 
-def dntk(tensors: Tensors, point: int, z: Projectors, outputs: int) -> Float[Floats, " a"]:
+def dntk(at: Entry, z: Projectors, outputs: int) -> Float[Floats, " a"]:
     """L of the dNTK, PDLT eq. (inf.158), of the modes c.
 
     -sum_a {Z_B(a, c) [P_xaca + Q_xaca + n_L Q_xcaa] + Z_B(c, a) [P_xcaa + n_L Q_xcaa + Q_xaca]
             + Z_A(a, c) [n_L P_axca + Q_axca + Q_acxa] + Z_A(c, a) [P_cxaa + n_L Q_cxaa + Q_caxa]}
     """
-
-    def traced(name: str, pattern: str) -> Floats:
-        """Over a and c, from the axes of a, another a, and c."""
-        places = [point if label == "x" else slice(len(z.A)) for label in pattern]
-        left = pattern.replace("x", "")
-        return np.asarray(np.einsum(f"{left}->ac", tensors.fours[name][tuple(places)]))
-
     n, P, Q = outputs, "P", "Q"
-    forward = traced(P, "xaca") + traced(Q, "xaca") + n * traced(Q, "xcaa")
-    backward = traced(P, "xcaa") + n * traced(Q, "xcaa") + traced(Q, "xaca")
-    total = z.B * forward + z.B.T * backward
-    total += z.A * (n * traced(P, "axca") + traced(Q, "axca") + traced(Q, "acxa"))
-    total += z.A.T * (traced(P, "cxaa") + n * traced(Q, "cxaa") + traced(Q, "caxa"))
+    total = z.B * (at(P, "xaca") + at(Q, "xaca") + n * at(Q, "xcaa"))
+    total += z.B.T * (at(P, "xcaa") + n * at(Q, "xcaa") + at(Q, "xaca"))
+    total += z.A * (n * at(P, "axca") + at(Q, "axca") + at(Q, "acxa"))
+    total += z.A.T * (at(P, "cxaa") + n * at(Q, "cxaa") + at(Q, "caxa"))
     return np.asarray(-total.sum(axis=0))
 
 
-def ddntk(tensors: Tensors, point: int, z: Projectors) -> tuple[Float[Floats, "a a a"], Float[Floats, "a a a"]]:
+def ddntk(at: Entry, z: Projectors) -> tuple[Float[Floats, "a a a"], Float[Floats, "a a a"]]:
     """E of both ddNTKs, PDLT eqs. (inf.159), (inf.160), corrected.
 
     R_xabc [Z_IB(abc) + Z_IB(cab) + Z_IB(bca)] + R_axbc Z_IA(abc) + R_bcax Z_IA(bca) + R_cbxa Z_IA(cab)
@@ -77,11 +77,6 @@ def ddntk(tensors: Tensors, point: int, z: Projectors) -> tuple[Float[Floats, "a
     S_xabc Z_IIB(abc) + T_xabc Z_IIB(cab) + U_xabc Z_IIB(bca)
     + S_bcxa Z_IIA(bca) + T_axcb Z_IIA(abc) + U_cbax Z_IIA(cab)
     """
-    size = len(z.A)
-
-    def at(name: str, pattern: str) -> Floats:
-        return tensors.at(name, pattern, point, size)
-
     IA, IB, IIA, IIB = (_turned(part) for part in (z.IA, z.IB, z.IIA, z.IIB))
     one = at("R", "xabc") * sum(IB) + at("R", "axbc") * IA[0] + at("R", "bcax") * IA[1] + at("R", "cbxa") * IA[2]
     two = at("S", "xabc") * IIB[0] + at("T", "xabc") * IIB[2] + at("U", "xabc") * IIB[1]
@@ -135,10 +130,11 @@ class Trained:
     def forms(self) -> Forms:
         """Of all points."""
         free = self._free()
-        parts = {"dntk": self._answered(lambda point, z: dntk(self.tensors, point, z, self.outputs))}
+        around = partial(self.tensors.around, modes=self.modes)
+        parts = {"dntk": self._answered(lambda point, z: dntk(around(point), z, self.outputs))}
         cubic = {
-            "first_ddntk": self._answered(lambda point, z: ddntk(self.tensors, point, z)[0]),
-            "second_ddntk": self._answered(lambda point, z: ddntk(self.tensors, point, z)[1]),
+            "first_ddntk": self._answered(lambda point, z: ddntk(around(point), z)[0]),
+            "second_ddntk": self._answered(lambda point, z: ddntk(around(point), z)[1]),
         }
         return Forms(free | parts, cubic)
 
@@ -163,8 +159,8 @@ class Trained:
         scattered += np.einsum("xa,abc,abc->xc", H, g.third, both[a], optimize=True)
         return {"ntk": mean, "ntk_scatter": scattered}
 
-    def mean(self, forms: Forms) -> dict[str, Float[Floats, "d k"]]:
-        """Order 1/n of the mean by parts."""
+    def mean(self, forms: Forms) -> dict[str, Float[Floats, "x k"]]:
+        """Order 1/n of the mean by parts, of all points of the forms."""
         found = {name: L @ self.targets for name, L in forms.linear.items()}
         K, y, n = self.tensors.K[: self.modes, : self.modes], self.targets, self.outputs
         products = y @ y.T + n * K
@@ -175,7 +171,7 @@ class Trained:
             found[name] = -total
         return found
 
-    def derivative(self, forms: Forms) -> Float[Floats, "d k a i"]:
+    def derivative(self, forms: Forms) -> Float[Floats, "x k a i"]:
         """d m1_k / d y_ia."""
         K, y, n = self.tensors.K[: self.modes, : self.modes], self.targets, self.outputs
         E = sum(forms.cubic.values())
