@@ -69,9 +69,9 @@ def measured(layers, width, steps, seeds, seed):
 
 CASES = {
     "one hidden layer, three steps": (2, 3, (32, 64, 128, 256), 100_000),
-    "one hidden layer, to the end": (2, None, (64, 128), 60_000),
+    "one hidden layer, to the end": (2, None, (64, 128), 30_000),
     "two hidden layers, three steps": (3, 3, (32, 64, 128), 60_000),
-    "three hidden layers, two steps": (4, 2, (32, 64), 30_000),
+    "three hidden layers, two steps": (4, 2, (64, 128), 40_000),
 }
 
 

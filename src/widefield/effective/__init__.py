@@ -20,6 +20,7 @@
 `network_differentials`, `forward_differentials` |
 | trained networks of finite width: mean and covariance of their outputs | `trained_ensemble`, `TrainedEnsemble`; \
 of many samples `trained_outputs`, `TrainedOutputs` |
+| models that are quadratic in their parameters | `QuadraticModel`, `nearly_kernel_prediction`, `effective_kernel` |
 | Bayesian inference at finite width; inside the network; in the space of parameters | `finite_posterior`, \
 `FinitePosterior`; `learned_representation`, `conditional_metric`; `most_probable` |
 | which network do the data favour? | `evidence_map`, `posterior_odds`, `best_weight_variance` |
@@ -119,6 +120,9 @@ if TYPE_CHECKING:
     from .parameter_features import weight_decay_pull as weight_decay_pull
     from .phases import critical_lines as critical_lines
     from .phases import phase_diagram as phase_diagram
+    from .quadratic_models import QuadraticModel as QuadraticModel
+    from .quadratic_models import effective_kernel as effective_kernel
+    from .quadratic_models import nearly_kernel_prediction as nearly_kernel_prediction
     from .single_input_differentials import single_differentials as single_differentials
     from .single_input_flow import ScaleInvariant as ScaleInvariant
     from .single_input_flow import scale_invariant_moments as scale_invariant_moments
