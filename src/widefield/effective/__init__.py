@@ -19,7 +19,8 @@
 `differential_flow`, `DifferentialFlow`; `single_differentials`, module `differential_asymptotics`; \
 `network_differentials`, `forward_differentials` |
 | trained networks of finite width: mean and covariance of their outputs | `trained_ensemble`, `TrainedEnsemble`; \
-of many samples `trained_outputs`, `TrainedOutputs` |
+of many samples `trained_outputs`, `TrainedOutputs`; \
+their kernel `trained_ntk`, `stability_limit` |
 | models that are quadratic in their parameters | `QuadraticModel`, `nearly_kernel_prediction`, `effective_kernel` |
 | Bayesian inference at finite width; inside the network; in the space of parameters | `finite_posterior`, \
 `FinitePosterior`; `learned_representation`, `conditional_metric`; `most_probable` |
@@ -115,6 +116,9 @@ if TYPE_CHECKING:
     from .monte_carlo import check as check
     from .nearby_inputs import expansion_at as expansion_at
     from .nearby_inputs import expansion_flow as expansion_flow
+    from .ntk_after_training import TrainedNTK as TrainedNTK
+    from .ntk_after_training import stability_limit as stability_limit
+    from .ntk_after_training import trained_ntk as trained_ntk
     from .parameter_features import NetworkFeatures as NetworkFeatures
     from .parameter_features import network_features as network_features
     from .parameter_features import weight_decay_pull as weight_decay_pull
