@@ -18,6 +18,7 @@
 | how the tangent kernel learns: dNTK, ddNTKs; of one input, thousands of layers; of one real network | \
 `differential_flow`, `DifferentialFlow`; `single_differentials`, module `differential_asymptotics`; \
 `network_differentials`, `forward_differentials` |
+| what one real network will do in training | `network_course`, `NetworkCourse` |
 | trained networks of finite width: mean and covariance of their outputs | `trained_ensemble`, `TrainedEnsemble`; \
 of many samples `trained_outputs`, `TrainedOutputs`; \
 their kernel `trained_ntk`, `stability_limit` |
@@ -119,6 +120,8 @@ if TYPE_CHECKING:
     from .ntk_after_training import TrainedNTK as TrainedNTK
     from .ntk_after_training import stability_limit as stability_limit
     from .ntk_after_training import trained_ntk as trained_ntk
+    from .one_network import NetworkCourse as NetworkCourse
+    from .one_network import network_course as network_course
     from .parameter_features import NetworkFeatures as NetworkFeatures
     from .parameter_features import network_features as network_features
     from .parameter_features import weight_decay_pull as weight_decay_pull
