@@ -88,9 +88,9 @@ def test_the_frozen_kernel():
 def test_wide_networks():
     """Twelve steps of logistic loss: errors fall like 1/n with a frozen kernel, like 1/n^2 with one that learns."""
     rows = []
-    for width in (64, 256):
+    for width in (32, 256):
         errors = []
-        for seed in range(12):
+        for seed in range(24):
             weights, biases = drawn((3, width, width, 1), seed)
             network = network_differentials(SHIFTED, weights, biases, X, **RATES)
 
@@ -101,11 +101,11 @@ def test_wide_networks():
             found = network_course(network, push, 12, trained=2)
             real = trained(weights, biases, push, 12, 2)
             errors.append([np.abs(part - real)[-1].max() for part in (found.frozen, found.outputs)])
-        rows.append(np.sqrt(np.mean(np.square(errors), axis=0)))
-    frozen, learning = np.log2(rows[0] / rows[1]) / 2
-    assert 0.6 < frozen < 1.5
-    assert learning > 1.5
-    assert np.all(rows[1][1] < 0.2 * rows[1][0])
+        rows.append(np.mean(np.log2(errors), axis=0))  # a few networks are several times as far off as most
+    frozen, learning = (rows[0] - rows[1]) / 3
+    assert 0.6 < frozen < 1.3
+    assert learning > 1.6
+    assert rows[1][1] < rows[1][0] - 4
 
 
 def test_wrong_pushes():
