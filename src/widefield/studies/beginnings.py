@@ -60,6 +60,10 @@ def oddities(raw: Samples, names: tuple[str, ...]) -> list[tuple[str, str, str]]
         constant = _few([names[k] for k in np.flatnonzero(~varies)])
         text = f"Constant and of no use: {constant}."
         found.append(("constant inputs", str(int((~varies).sum())), text))
+    numbered = [names[k] for k in np.flatnonzero((np.diff(raw.x, axis=0) == 1).all(axis=0))]
+    if numbered:
+        text = f"Numbers of rows, not inputs: {_few(numbered)}. Leave them out (--leave-out)."
+        found.append(("inputs that count rows", str(len(numbered)), text))
     scores = np.abs(raw.x[:, varies] - raw.x[:, varies].mean(axis=0)) / deviation[varies]
     far = np.flatnonzero((scores > _FAR).any(axis=0))
     if len(far):
@@ -68,7 +72,8 @@ def oddities(raw: Samples, names: tuple[str, ...]) -> list[tuple[str, str, str]]
         found.append(("inputs with values far out", str(len(far)), text))
     repeated = raw.samples - len(np.unique(np.hstack([raw.x, raw.y]), axis=0))
     if repeated:
-        text = f"{repeated} rows are repeated: they may stand in training and test samples at once."
+        which = "1 row is repeated: it" if repeated == 1 else f"{repeated} rows are repeated: they"
+        text = f"{which} may stand in training and test samples at once."
         found.append(("repeated rows", str(repeated), text))
     values = np.unique(raw.y)
     if raw.outputs == 1 and 2 < len(values) <= min(_FEW, raw.samples // 3) and (values == values.round()).all():
@@ -79,7 +84,8 @@ def oddities(raw: Samples, names: tuple[str, ...]) -> list[tuple[str, str, str]]
 
 
 def _few(names: list[str]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    """Names of columns; one without a name is in quotes."""
+    return ", ".join(name or "''" for name in names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def rate(desk: Desk) -> Answer | None:
