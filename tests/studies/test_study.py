@@ -16,6 +16,7 @@ import pytest
 
 import widefield as wf
 from widefield import cli
+from widefield.base.errors import NoLearningRate
 from widefield.studies import plan, plots, running
 
 SMALL = {"richness": (0, 1), "depths": (1, 2), "widths": (8, 16), "width": 16, "minutes": 3}
@@ -181,6 +182,31 @@ def test_no_time_names_what_is_left_out(made, tmp_path, monkeypatch):
     assert seen.pop("data") == str(made.folder.parent / "t.csv")
     expected = {name: SMALL[name] for name in ("richness", "depths", "widths", "width")}
     assert seen == {"target": "colour", "folder": folder.as_posix(), "network": NETWORK, **expected}
+
+
+def test_a_choice_that_does_not_train_is_named_and_all_others_are_answered(made, tmp_path, monkeypatch):
+    monkeypatch.setattr(plots, "figure", lambda answer: None)
+    folder = tmp_path / "out"
+    shutil.copytree(made.folder, folder)
+    for path in (folder / "parts").glob("*layers-2*"):
+        path.unlink()
+
+    def searched(bench, choice, repetitions=1):
+        raise NoLearningRate("training fails at all learning rates from 1 down to 1e-12")
+
+    monkeypatch.setattr("widefield.studies.desk.searched", searched)
+    given = {"target": "colour", "folder": folder, "network": NETWORK, **SMALL}
+    found = wf.study(made.folder.parent / "t.csv", **given)
+    assert found.left_out["depth"] == "no two of the choices train"
+    assert list(found.answers) == ["scale", "rate", "baselines", "richness", "width"]
+    assert found.report.exists()
+    found = wf.study(made.folder.parent / "t.csv", **{**given, "richness": (0, 1, 2)})
+    assert "At no learning rate that was tried do these train: richness 2." in found.verdicts["richness"]
+    (folder / "parts" / "rate.nc").unlink()
+    monkeypatch.setattr("widefield.studies.beginnings.searched", searched)
+    found = wf.study(made.folder.parent / "t.csv", **given)
+    assert found.left_out["rate"].startswith("training fails at all learning rates")
+    assert found.learning_rate == made.answers["richness"].data["learning_rate"].sel(richness=1).item()
 
 
 def test_what_to_type_next_names_all_that_was_changed():

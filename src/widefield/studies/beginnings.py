@@ -6,6 +6,8 @@ import numpy as np
 import xarray as xr
 
 from ..asking.best_rates import best_rate
+from ..base.errors import NoLearningRate
+from ..base.tables import with_error
 from ..data.samples import UNUSUAL, Samples
 from . import calls
 from .answers import Answer, Table
@@ -102,7 +104,11 @@ def rate(desk: Desk) -> Answer | None:
         numbers = {"limit": limit.rate, "limit_error": limit.error, "kernel_rate": limit.kernel_rate}
         return made.assign_attrs(numbers, suggested=limit.suggested, best=curve.rate)
 
-    data = desk.part("rate", "learning rates", desk.costs.question("rate"), found)
+    try:
+        data = desk.part("rate", "learning rates", desk.costs.question("rate"), found)
+    except NoLearningRate as error:
+        desk.left_out["rate"] = str(error)
+        return None
     if data is None:
         desk.left_out["rate"] = "no time"
         return None
@@ -112,8 +118,8 @@ def rate(desk: Desk) -> Answer | None:
     }
     start = float(data["initial_loss"])
     rows = tuple(
-        (f"{float(r):.3g}", "diverges" if np.isnan(loss) else f"{float(loss) / start:.3g}", f"{float(r) * samples:.3g}")
-        for r, loss in zip(data["rate"].values, data["loss"].values, strict=True)
+        (f"{r:.3g}", "diverges" if np.isnan(loss) else with_error(loss / start, error / start), f"{r * samples:.3g}")
+        for r, loss, error in zip(*(data[name].values.tolist() for name in ("rate", "loss", "loss_error")), strict=True)
     )
     headings = ("learning rate", f"training loss after {steps} steps, over the first", "for the mean loss")
     code = f"{calls.rate(desk.bench, choice, _REPETITIONS)}\nrates = wf.best_rate(problem, {desk.bench.width}, "

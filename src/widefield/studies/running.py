@@ -51,7 +51,7 @@ _ASK: dict[str, Callable[[Desk], Answer | None]] = {
     "rule": scans.rule,
 }
 _PILOT_ROWS = 150
-_METHOD = 2
+_METHOD = 3
 """Of training and choosing rates: parts that were made by another one are not mixed with these."""
 
 
