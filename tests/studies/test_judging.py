@@ -1,5 +1,7 @@
 """Verdicts from synthetic numbers: differences that are there are found, those that are not are not."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import scipy.stats
@@ -7,6 +9,7 @@ import scipy.stats
 from widefield.studies import scans, widths
 from widefield.studies.baselines import simple_machines
 from widefield.studies.judging import Estimate, critical, judged, over_splits, stopped
+from widefield.studies.plan import Grid
 
 SHARE = 0.2
 NOISE = np.array([0.03, -0.02, 0.01, -0.04, 0.02])
@@ -131,7 +134,16 @@ def test_lazy_or_rich_in_words():
     worse = scans.lazy_or_rich(values, of([0.5, 0.5, 0.5, 0.9]))
     assert "no difference within error bars between the lazy end" in worse
     assert "worse than that: 3 (0.8997" in worse
+    slightly = scans.lazy_or_rich([0.0, 0.1, 1.0], of([0.9, 0.2, 0.9]))
+    assert slightly.startswith("Lazy is better, but not the limit: richness 0.1 has test loss 0.2")
     assert "As good within error bars: 3." in scans.lazy_or_rich(values, of([0.9, 0.9, 0.2, 0.2]))
+
+
+def test_who_stands_for_the_lazy_limit_is_said():
+    desk = SimpleNamespace(grid=Grid(richness=(0.0, 0.2, 3.0)))
+    said = scans._stand_in(desk, [0.0, 0.2, 3.0], of([0.2, 0.5, 0.9]))
+    assert said.endswith("questions that need networks are asked at richness 0.2.")
+    assert scans._stand_in(desk, [0.0, 0.2, 3.0], of([0.5, 0.2, 0.9])) == ""
 
 
 def test_depth_in_words_takes_the_fewest_layers_that_do():
@@ -149,8 +161,14 @@ def test_rules_and_machines_in_words():
     better = simple_machines(machines, of([0.9, 0.2]), np.array([-1.4, -0.3]))
     assert "kernel machine (NNGP) is better than a linear model by 0.7" in better
     assert "largest for the kernel machine" in better
-    same = simple_machines(machines, of([0.5, 0.5]), np.array([-1.0, -1.3]))
-    assert "no difference within error bars" in same or "the linear model has the lowest" in same
+    equal = of([0.5, 0.5])
+    said = ("the linear model has the lowest", "there is no difference within error bars between the linear model and")
+    assert said[equal.best] in simple_machines(machines, equal, np.array([-1.0, -1.3]))
+    rows = np.array([[0.5, 0.51, 0.49], [0.49, 0.52, 0.47]])
+    for order in ([0, 1], [1, 0]):
+        found = judged(rows[order], SHARE)
+        assert found.undecided
+        assert said[found.best] in simple_machines(machines, found, np.array([-1.0, -1.3]))
     failed = of([0.9, 0.2, 0.3])
     third = [*machines, "kernel machine (NTK)"]
     broken = judged(np.vstack([np.full(5, np.nan), np.array([[0.2], [0.3]]) + 0.01 * NOISE]), SHARE)
