@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 import numpy as np
 
 from ..base import check
-from ..base.errors import InvalidInput
+from ..base.errors import NoLearningRate
 from ..kernels.empirical import network_kernels
 from ..kernels.stability import KernelLimit, kernel_limit
 from ..problem.optimisers import SGD
@@ -131,7 +131,7 @@ def stable_rate(
     trials = Trials(problem, width, steps)
     limit = limit_at_start(problem, trials.width)
     if not (0 < limit.rate < math.inf):
-        raise InvalidInput(
+        raise NoLearningRate(
             f"the tangent kernel at the start has the largest eigenvalue {limit.eigenvalue:g}, so that no learning "
             "rate follows from it: are all inputs zero, or is the feedback opposed to the weights?"
         )
@@ -154,7 +154,7 @@ def bracket(fails: Callable[[float], bool], scale: float, begin: float, resoluti
     while failing(low) or failing(low / _DOWN):
         low /= _DOWN
         if low < _LEAST * scale:
-            raise InvalidInput(
+            raise NoLearningRate(
                 f"training fails at all learning rates from {begin:g} down to {low:.1g}: the loss does not fall at "
                 "all, or inputs and targets are too large; see wf.data.standardised"
             )

@@ -17,7 +17,7 @@ UNUSUAL = 30.0
 """Sizes of inputs and targets that are off by more than this factor are worth a warning."""
 
 
-@dataclass(frozen=True, eq=False, init=False)
+@dataclass(frozen=True, eq=False, init=False, repr=False)
 class Samples(ByValue):
     """Training and test points as read-only float64 arrays, a row per point.
 
@@ -53,6 +53,13 @@ class Samples(ByValue):
         _same_columns("x", x, "x_test", x_test)
         _same_columns("y", y, "y_test", y_test)
         put(self, x=x, y=y, x_test=x_test, y_test=y_test)
+
+    def __repr__(self) -> str:
+        """Shapes, never the arrays."""
+        shapes = {
+            name: getattr(self, name).shape for name in ("x", "y", "x_test", "y_test")[: 4 if len(self.x_test) else 2]
+        }
+        return f"Samples({', '.join(f'{name}: {shape}' for name, shape in shapes.items())})"
 
     @property
     def samples(self) -> int:

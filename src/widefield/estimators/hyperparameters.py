@@ -56,7 +56,7 @@ class _Search:
         return self.source.scaled(factors[1:].tolist()), self.ridge * float(factors[0])
 
     def cost(self, point: Floats) -> float:
-        """Per target; a large number where the kernel is singular."""
+        """Per target; a large number where the kernel is singular or overflows, as it did not at the given values."""
         try:
             return -self(point) / self.y.size
         except InvalidInput:

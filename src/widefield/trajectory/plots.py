@@ -75,7 +75,7 @@ def kernel(
     axes.spines[:].set_visible(True)
     axes.set_xlabel("sample")
     axes.set_ylabel("sample")
-    axes.locator_params(axis="x", integer=True)
+    axes.locator_params(integer=True)
     if colorbar:
         axes.figure.colorbar(image, ax=axes, shrink=0.85)
     shown = trajectory.label if label is None else label
