@@ -15,6 +15,11 @@
 | beside a training input, between two of them; ReLU's cusp | `expansion_flow`, `beside_training_input`, \
 `interpolation_weights`, `ntk_angle_flow`, `ntk_cusp`; module `robustness_asymptotics` |
 | the first step in the last hidden layer; a network as a linear model | `first_hidden_update`; `network_features` |
+| how the tangent kernel learns: dNTK, ddNTKs; of one input, thousands of layers; of one real network | \
+`differential_flow`, `DifferentialFlow`; `single_differentials`, module `differential_asymptotics`; \
+`network_differentials`, `forward_differentials` |
+| trained networks of finite width: mean and covariance of their outputs | `trained_ensemble`, `TrainedEnsemble`; \
+of many samples `trained_outputs`, `TrainedOutputs` |
 | Bayesian inference at finite width; inside the network; in the space of parameters | `finite_posterior`, \
 `FinitePosterior`, `DrawnPosterior`; `learned_representation`, `conditional_metric`; `most_probable` |
 | which network do the data favour? | `evidence_map`, `posterior_odds`, `best_weight_variance` |
@@ -49,6 +54,8 @@ if TYPE_CHECKING:
     from . import cumulants as cumulants
     from . import curvature as curvature
     from . import deep_linear as deep_linear
+    from . import differential_asymptotics as differential_asymptotics
+    from . import differential_sampler as differential_sampler
     from . import entropies as entropies
     from . import information as information
     from . import layer_table as layer_table
@@ -90,8 +97,13 @@ if TYPE_CHECKING:
     from .critical_points import Criticality as Criticality
     from .critical_points import CriticalPoint as CriticalPoint
     from .critical_points import NotCritical as NotCritical
+    from .differential_asymptotics import differential_exponents as differential_exponents
+    from .differential_result import DifferentialFlow as DifferentialFlow
+    from .differentials_of_networks import NetworkDifferentials as NetworkDifferentials
+    from .differentials_of_networks import network_differentials as network_differentials
     from .first_step import HiddenUpdate as HiddenUpdate
     from .first_step import first_hidden_update as first_hidden_update
+    from .flow_of_differentials import differential_flow as differential_flow
     from .gradients_of_layers import GradientMoments as GradientMoments
     from .gradients_of_layers import gradient_covariances as gradient_covariances
     from .gradients_of_layers import gradient_moments as gradient_moments
@@ -100,6 +112,7 @@ if TYPE_CHECKING:
     from .interpolation import interpolation_weights as interpolation_weights
     from .interpolation import kinked_interpolation as kinked_interpolation
     from .interpolation import weights_at as weights_at
+    from .layerwise_differentials import forward_differentials as forward_differentials
     from .monte_carlo import check as check
     from .nearby_inputs import expansion_at as expansion_at
     from .nearby_inputs import expansion_flow as expansion_flow
@@ -108,6 +121,7 @@ if TYPE_CHECKING:
     from .parameter_features import weight_decay_pull as weight_decay_pull
     from .phases import critical_lines as critical_lines
     from .phases import phase_diagram as phase_diagram
+    from .single_input_differentials import single_differentials as single_differentials
     from .single_input_flow import ScaleInvariant as ScaleInvariant
     from .single_input_flow import scale_invariant_moments as scale_invariant_moments
     from .single_input_flow import single_flow as single_flow
@@ -119,6 +133,10 @@ if TYPE_CHECKING:
     from .tangent_asymptotics import ntk_exponents as ntk_exponents
     from .tangent_flow import ntk_flow as ntk_flow
     from .tangent_result import NTKFlow as NTKFlow
+    from .trained_networks import TrainedEnsemble as TrainedEnsemble
+    from .trained_networks import trained_ensemble as trained_ensemble
+    from .trained_samples import TrainedOutputs as TrainedOutputs
+    from .trained_samples import trained_outputs as trained_outputs
     from .universality import critical_point as critical_point
     from .universality import critical_ratio as critical_ratio
     from .universality import criticality as criticality

@@ -57,6 +57,10 @@ SMOOTH: dict[str, tuple[int, Callable[[Sequence[Any]], Any]]] = {
     "bend_square_slope": (4, lambda s: s[3] ** 2 + s[2] * s[4]),
     "mixed_fourth": (1, lambda s: s[0] ** 2 * s[1] ** 2),
     "slope_fourth": (1, lambda s: s[1] ** 4),
+    "third_slope": (3, lambda s: s[3] * s[1]),
+    "bend_mixed_fourth": (2, lambda s: s[2] * s[1] ** 2 * s[0]),
+    "third_fourth": (3, lambda s: s[3] * s[1] ** 3),
+    "bend_slope_fourth": (2, lambda s: s[2] ** 2 * s[1] ** 2),
 }
 """What to average for each of `Moments`, and beyond, where s is smooth: the highest derivative of s in it and the
 integrand, from s and its derivatives. Derivatives in K are d<F>/dK = <F''> / 2."""
@@ -174,6 +178,24 @@ class SingleInput:
     def bend_square_slope(self, K: Any) -> Floats:
         """d<s''^2>/dK = <s'''^2 + s'' s''''>."""
         return self._without_kinks("bend_square_slope", K)
+
+    def third_slope(self, K: Any) -> Floats:
+        """<s''' s'>, PDLT section inf.1; infinite with kinks, as the averages of four factors below."""
+        return self._without_kinks("third_slope", K)
+
+    def bend_mixed_fourth(self, K: Any) -> Floats:
+        """<s'' s'^2 s>, PDLT eq. (11.55); 0 for lines with a kink at 0, where s vanishes."""
+        if self.activation.homogeneity == 1:
+            return np.zeros_like(np.asarray(K, dtype=np.float64))
+        return self._without_kinks("bend_mixed_fourth", K)
+
+    def third_fourth(self, K: Any) -> Floats:
+        """<s''' s'^3>."""
+        return self._without_kinks("third_fourth", K)
+
+    def bend_slope_fourth(self, K: Any) -> Floats:
+        """<s''^2 s'^2>."""
+        return self._without_kinks("bend_slope_fourth", K)
 
     def _without_kinks(self, name: str, K: Any) -> Floats:
         if self.activation.kinks:

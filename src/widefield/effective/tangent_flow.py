@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -72,25 +72,63 @@ def ntk_flow(
     check.memory("correlators of the NTK of all layers", needed, "use fewer samples or layers")
     point = saddle_point(network, inputs, weight_rates=weight_rates, bias_rates=bias_rates)
     rates = per_weight_layer("weight_rates", weight_rates, network.hidden_layers, least=0.0)
-    state = _State.start(count)
-    found = [state.summary()]
+    found = [State.start(count).summary()]
     with counting_bar("NTK", "layers", progress) as report:
-        for layer, K in enumerate(point.preactivation):
-            fours = quadruples(
-                point.activation, K, _KINDS, points=points, replicas=replicas, seed=seed, population=layer
-            )
-            passed = _Layer.of(point, layer, state.pairs, rates[layer + 1], 1 / sizes[layer])
-            state = state.step(passed, fours)
-            found.append(state.summary())
-            report(layer + 1, layers - 1)
+        for passed in climbed(point, sizes, rates, _KINDS, points, replicas, seed):
+            found.append(passed.after.summary())
+            report(len(found) - 1, layers - 1)
     tensors = {name: np.stack([each.pop(name) for each in found]) for name in list(found[0])}  # one at a time: large
+    return NTKFlow.gathered(network, sizes, tensors | kernels_of(network, point), point, rates)
+
+
+class Step(NamedTuple):
+    """From a layer to the next."""
+
+    layer: Layer
+    fours: dict[str, Quadruple]
+    before: State
+    after: State
+
+
+def climbed(
+    point: SaddlePoint,
+    sizes: Sequence[int],
+    rates: Sequence[float],
+    kinds: Sequence[str],
+    points: int | None,
+    replicas: int,
+    seed: int,
+) -> Iterator[Step]:
+    """Layer by layer, with averages of four of these kinds."""
+    state = State.start(len(point.preactivation[0]))
+    for number, K in enumerate(point.preactivation):
+        fours = quadruples(point.activation, K, kinds, points=points, replicas=replicas, seed=seed, population=number)
+        layer = Layer.of(point, number, state.pairs, rates[number + 1], 1 / sizes[number])
+        before, state = state, state.step(layer, fours)
+        yield Step(layer, fours, before, state)
+
+
+def climbed_means(
+    point: SaddlePoint, sizes: Sequence[int], rates: Sequence[float]
+) -> tuple[Float[Floats, " q"], Float[Floats, " q"]]:
+    """Order 1/n of the mean metric and the mean NTK of the outputs, over pairs, without tensors over four samples."""
+    state = State.start(len(point.preactivation[0]), whole=False)
+    for number in range(len(point.preactivation)):
+        layer = Layer.of(point, number, state.pairs, rates[number + 1], 1 / sizes[number])
+        groups, means = state.grouped(layer)
+        state = State(state.pairs, state.twos, {}, groups, means)
+    found = state.summary()
+    return found["shift"], found["tangent_shift"]
+
+
+def kernels_of(network: MLP, point: SaddlePoint) -> dict[str, Floats]:
+    """K and Theta of all layers."""
     last = network.bias_scales[-1] ** 2 + point.weight_variances[-1] * point.feature_kernel[-1]
-    tensors |= {"kernels": np.concatenate([point.preactivation, last[None]]), "tangents": point.tangents}
-    return NTKFlow.gathered(network, sizes, tensors, point, rates)
+    return {"kernels": np.concatenate([point.preactivation, last[None]]), "tangents": point.tangents}
 
 
 @dataclass(frozen=True, eq=False)
-class _Layer:
+class Layer:
     """All averages over pairs of samples of one layer, and how fluctuations pass it."""
 
     K: Float[Floats, "p p"]
@@ -103,7 +141,8 @@ class _Layer:
     passage: Passage
 
     @classmethod
-    def of(cls, point: SaddlePoint, layer: int, pairs: Pairs, rate: float, share: float) -> _Layer:
+    def of(cls, point: SaddlePoint, layer: int, pairs: Pairs, rate: float, share: float) -> Layer:
+        """At the kernel of this layer (counted from 0), with lambda_W of the next and 1 / n."""
         K, s = point.preactivation[layer], point.activation
         theta, m, C = point.tangents[layer], point.slopes[layer], point.weight_variances[layer + 1]
         both = derivatives(s, K, pairs), derivatives(s, K, pairs, 1)
@@ -118,7 +157,7 @@ class _Layer:
 
 
 @dataclass(frozen=True, eq=False)
-class _State:
+class State:
     """Tensors of a layer over the width below: V, D, A, F, B of every replica; V, D, F and means of groups.
 
     Replicas differ by the sampled part of their averages alone.
@@ -131,16 +170,17 @@ class _State:
     means: Means
 
     @classmethod
-    def start(cls, samples: int) -> _State:
+    def start(cls, samples: int, *, whole: bool = True) -> State:
         """The first layer is Gaussian, and its NTK does not fluctuate."""
         pairs = Pairs.within(samples)
         twos, size, labels = Twos.of(pairs), len(pairs), (1, *(samples,) * 4)
-        whole = {name: np.zeros((1, size, size)) for name in "VDA"} | {name: np.zeros(labels) for name in "FB"}
+        all_samples = {name: np.zeros((1, size, size)) for name in "VDA"} if whole else {}
+        all_samples |= {name: np.zeros(labels) for name in "FB"} if whole else {}
         count = len(twos.a)
         groups = {"V": np.zeros((count, 3, 3)), "D": np.zeros((count, 3, 3)), "F": np.zeros((count, 2, 2, 2, 2))}
-        return cls(pairs, twos, whole, groups, Means(np.zeros((count, 3)), np.zeros((count, 3))))
+        return cls(pairs, twos, all_samples, groups, Means(np.zeros((count, 3)), np.zeros((count, 3))))
 
-    def step(self, layer: _Layer, fours: dict[str, Quadruple]) -> _State:
+    def step(self, layer: Layer, fours: dict[str, Quadruple]) -> State:
         """To the next layer."""
         now, passage = self.whole, layer.passage
         sources = Sources(*(fours[kind].covariances for kind in _KINDS))
@@ -154,10 +194,10 @@ class _State:
             "F": recursion.cross_paired(passage, mixed, layer.theta, layer.mean_slopes, layer.bends, now["F"]),
             "B": recursion.variance_paired(passage, slopes, layer.theta, layer.mean_slopes, now["B"]),
         }
-        groups, means = self._groups(layer)
-        return _State(self.pairs, self.twos, new, groups, means)
+        groups, means = self.grouped(layer)
+        return State(self.pairs, self.twos, new, groups, means)
 
-    def _groups(self, layer: _Layer) -> tuple[dict[str, Floats], Means]:
+    def grouped(self, layer: Layer) -> tuple[dict[str, Floats], Means]:
         """V, D, F and means of groups of two samples, by integrals alone."""
         twos, now, table = self.twos, self.groups, TwoLabels(layer.activation, layer.K)
         passage = layer.within(twos, self.pairs)
