@@ -160,3 +160,36 @@ def _solved(problem, theory):
         bad = ~np.isfinite(value.values)
         if bad.any() and not str(name).endswith("_error"):
             raise Wrong(f"{name} is not finite in a complete answer")
+    _check_what_is_known(problem, answer)
+
+
+def _check_what_is_known(problem, answer):
+    """Outputs begin at zero, which makes the first loss known; nothing moves it if rate or targets vanish.
+
+    Frozen kernels: f(1) = rate K(0) y for the squared error.
+    """
+    y, rate = problem.samples.y, problem.optimiser.learning_rate
+    loss, outputs = (answer.mean(name).values for name in ("loss", "outputs"))
+    least = np.finfo("f4" if answer.data.attrs.get("dtype") == "float32" else "f8").tiny
+    still = rate <= 1e-20 or not y.any()
+    for step, found in enumerate(loss if still else loss[:1]):
+        if not np.isclose(found, _first_loss(problem.loss, y), rtol=1e-5, atol=least):
+            raise Wrong(f"the loss at record {step} is {found}, not {_first_loss(problem.loss, y)}")
+    if not y.any() and np.abs(outputs).max() > 0:
+        raise Wrong("outputs move although every target is zero")
+    if isinstance(answer.theory, wf.Lazy) and isinstance(problem.loss, wf.SquaredError) and answer.data.step[1] == 1:
+        kernel = answer.data["ntk"].values[0]
+        kernel = kernel if kernel.ndim == 2 else np.einsum("paqa->pq", kernel) / y.shape[1]
+        expected = rate * kernel @ y
+        if not np.allclose(outputs[1], expected, rtol=1e-9, atol=1e-12 * np.abs(expected).max() + least):
+            raise Wrong(f"the first step gives {outputs[1]}, not {expected}")
+
+
+def _first_loss(loss, y):
+    """Of outputs that vanish."""
+    size = np.abs(y)
+    if isinstance(loss, wf.Logistic):
+        return y.size * np.log(2)
+    if isinstance(loss, wf.Huber):
+        return np.sum(np.where(size <= loss.threshold, size**2 / 2, loss.threshold * (size - loss.threshold / 2)))
+    return np.sum(size**2) / 2

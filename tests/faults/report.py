@@ -58,7 +58,8 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             tally = attack(Path(folder), few if options.short else many)
         print("| " + " | ".join(tally.row) + " |", flush=True)
-        print(f"{name}: {time.monotonic() - began:.0f} s", file=sys.stderr)
+        remarks = ", ".join(f"{count} {what}" for what, count in tally.remarks.items())
+        print(f"{name}: {time.monotonic() - began:.0f} s {remarks}", file=sys.stderr)
         faults += tally.examples
     print("\n".join(faults), file=sys.stderr)
     return int(bool(faults))
