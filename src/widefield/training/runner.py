@@ -24,7 +24,7 @@ from ..matrices.spans import Room
 from ..matrices.substrate import State
 from . import checkpoint
 from .course import SHARED, Course, Played, Stretch, named, play, slots_for_records
-from .observe import Measured, Observer
+from .measuring import Measured, Measuring
 from .roles import Keeper, Start, Watch
 
 _CALL_SECONDS = 0.5
@@ -83,7 +83,7 @@ class Runner:
     they stay as they are, among the records.
     """
 
-    observer: Observer
+    observer: Measuring
     start: Start
     groups: Sequence[Sequence[int]]
     course: Course
@@ -284,14 +284,14 @@ class Runner:
 
 
 @eqx.filter_jit(donate="all-except-first")
-def _play(kept: tuple[Observer, Stretch, Int[Array, ""]], given: tuple[State, Measured]) -> tuple[State, Played]:
+def _play(kept: tuple[Measuring, Stretch, Int[Array, ""]], given: tuple[State, Measured]) -> tuple[State, Played]:
     observer, stretch, count = kept
     alone = not given[0].substrate.grows
     return over_seeds(lambda given: play(observer, given, stretch, count), given, alone=alone)
 
 
 @eqx.filter_jit
-def _slots(observer: Observer, state: State, count: int) -> Measured:
+def _slots(observer: Measuring, state: State, count: int) -> Measured:
     return over_seeds(lambda state: slots_for_records(observer, state, count), state, alone=not state.substrate.grows)
 
 
