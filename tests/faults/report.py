@@ -38,6 +38,7 @@ ATTACKS = {
     "hostile": (100, 100, hostile),
     "commands": (1000, 20, lambda folder, count: command_attacks.attack(folder, count, seed=1)),
     "arrays": (1, 1, lambda folder, count: number_attacks.attack_arrays()),
+    "sizes": (5, 1, lambda folder, count: number_attacks.attack_sizes(number_attacks.SIZES[:count])),
     "extremes": (1, 20, lambda folder, count: number_attacks.attack_extremes(step=count)),
     "kills-networks": (54, 2, lambda folder, count: kill_attacks.attack(folder, "width 16", count, seed=3)),
     "kills-infinity": (54, 2, lambda folder, count: kill_attacks.attack(folder, "width inf", count, seed=4)),

@@ -123,9 +123,9 @@ class FiniteWidth(Theory, kind="finite-width"):
     def predict(self, problem: Problem, session: Session) -> Trajectory:
         """Train the networks."""
         runner = self.runner(problem, session, self.identity(problem, session))
-        runner.groups = self._groups(problem)
         needed = len(runner.course.recorded) * self.seeds * runner.bytes_per_record
-        check.memory("records", needed, "record less often (record.every) or fewer samples (record.samples)")
+        check.memory("records", needed, "reduce seeds, or record less often (record.every) or fewer samples")
+        runner.groups = self._groups(problem)
         with double_precision():
             outcome = runner.run()
         return from_outcome(problem, self, outcome, range(self.seed, self.seed + self.seeds))
