@@ -67,7 +67,7 @@ def exponent(widths, differences, errors):
 
 FROM = {("swish", "mean"): 32, ("two hidden layers", "log_evidence"): 16, ("two hidden layers", "metric"): 16}
 """The first width of fits where n = 8 is not yet the law: all four widths give -1.57(9), -1.68(1) and -1.69(1), from
-these on -1.8(1), -1.78(3) and -1.83(2). n^2 times the difference of one mean of swish changes sign, -.06(1), .06(2),
+these on -1.8(1), -1.79(2) and -1.82(1). n^2 times the difference of one mean of swish changes sign, -.06(1), .06(2),
 .25(3), .35(5), and that of the evidence of two hidden layers goes to its limit slowly, -.97(1), -1.33(2), -1.58(4),
 -1.78(6), at n = 8 .. 64."""
 
