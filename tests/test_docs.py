@@ -32,7 +32,7 @@ RUN = {
     "docs/independent-solvers.md": (0, 1),
     "docs/infinite-width.md": (4, 1),
     "docs/kernel-learning.md": (5, 0),
-    "docs/representation-learning.md": (2, 0),
+    "docs/representation-learning.md": (3, 0),
     "docs/proportional.md": (4, 6),
     "docs/rates.md": (2, 2),
     "docs/safety.md": (1, 2),

@@ -71,6 +71,7 @@ if TYPE_CHECKING:  # one line a public name; at run time each is imported when i
     from .studies.running import study as study
     from .theories import AlternatingMonteCarlo as AlternatingMonteCarlo
     from .theories import ClosedLinear as ClosedLinear
+    from .theories import EffectiveTheory as EffectiveTheory
     from .theories import FiniteWidth as FiniteWidth
     from .theories import Fluctuations as Fluctuations
     from .theories import GradientIndependence as GradientIndependence

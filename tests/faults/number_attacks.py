@@ -91,6 +91,7 @@ THEORIES = {
     "closed": lambda: wf.ClosedLinear(),
     "two-layer": lambda: wf.TwoLayer(particles=64),
     "two-layer, one particle": lambda: wf.TwoLayer(particles=1),
+    "effective": lambda: wf.EffectiveTheory(8),
     "fluctuations": lambda: wf.Fluctuations(10),
     "independence": lambda: wf.GradientIndependence(particles=64, replicas=2),
     "alternating": lambda: wf.AlternatingMonteCarlo(particles=64),

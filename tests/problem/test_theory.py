@@ -11,6 +11,7 @@ from widefield.problem.theory import OPTIONS, RECORDS, Reason, Scope
 THEORIES = {
     "alternating-monte-carlo": wf.AlternatingMonteCarlo(20, replicas=1),
     "closed-linear": wf.ClosedLinear(),
+    "effective-theory": wf.EffectiveTheory(8),
     "finite-width": wf.FiniteWidth(4),
     "fluctuations": wf.Fluctuations(4),
     "gradient-independence": wf.GradientIndependence(64, 1),
@@ -80,20 +81,30 @@ def test_refusals_come_before_any_work(theory, monkeypatch):
 
 
 REFUSED = {
-    "rule": ({"rule": wf.Hebb()}, {"fluctuations", "perturbative"}),
-    "loss": ({"loss": wf.Huber()}, {"fluctuations"}),
+    "rule": ({"rule": wf.Hebb()}, {"effective-theory", "fluctuations", "perturbative"}),
+    "loss": ({"loss": wf.Huber()}, {"effective-theory", "fluctuations"}),
     "optimiser": ({"optimiser": wf.GradientFlow(0.3)}, {"alternating-monte-carlo", "closed-linear", "fluctuations"}),
-    "optimiser.momentum": ({"optimiser": wf.SGD(0.1, 3, momentum=0.5)}, {"fluctuations", "perturbative"}),
+    "optimiser.momentum": (
+        {"optimiser": wf.SGD(0.1, 3, momentum=0.5)},
+        {"effective-theory", "fluctuations", "perturbative"},
+    ),
     "optimiser.weight_decay": (
         {"optimiser": wf.SGD(0.1, 3, weight_decay=0.5)},
-        {"fluctuations", "gradient-independence", "lazy", "perturbative"},
+        {"effective-theory", "fluctuations", "gradient-independence", "lazy", "perturbative"},
     ),
     "optimiser.temperature": (
         {"optimiser": wf.SGD(0.1, 3, temperature=0.5)},
-        {"alternating-monte-carlo", "fluctuations", "gradient-independence", "lazy", "perturbative"},
+        {
+            "alternating-monte-carlo",
+            "effective-theory",
+            "fluctuations",
+            "gradient-independence",
+            "lazy",
+            "perturbative",
+        },
     ),
-    "optimiser.batch_size": ({"optimiser": wf.SGD(0.1, 3, batch_size=1)}, {"fluctuations"}),
-    "network.activation": ({"network": {"activation": "relu"}}, {"closed-linear", "perturbative"}),
+    "optimiser.batch_size": ({"optimiser": wf.SGD(0.1, 3, batch_size=1)}, {"effective-theory", "fluctuations"}),
+    "network.activation": ({"network": {"activation": "relu"}}, {"closed-linear", "effective-theory", "perturbative"}),
     "network.hidden_layers": ({"network": {"hidden_layers": 2}}, {"two-layer"}),
     "network.outputs": (
         {"data": wf.data.sphere(samples=3, dimension=4, outputs=2)},
@@ -105,7 +116,7 @@ REFUSED = {
     ),
     "network.richness": (
         {"network": {"richness": 0.0}},
-        {"alternating-monte-carlo", "closed-linear", "finite-width", "two-layer"},
+        {"alternating-monte-carlo", "closed-linear", "effective-theory", "finite-width", "two-layer"},
     ),
     "network.centred": (
         {"network": {"parameterisation": "ntk", "centred": False}},
@@ -113,7 +124,7 @@ REFUSED = {
     ),
     "record.responses": (
         {"record": wf.Record(responses=True)},
-        {"finite-width", "gradient-independence", "perturbative"},
+        {"effective-theory", "finite-width", "gradient-independence", "perturbative"},
     ),
 }
 
@@ -131,7 +142,9 @@ def test_one_thing_is_refused_in_the_same_words(name):
 
 @pytest.mark.parametrize("name", ["two_time", "test_kernels"])
 def test_nobody_ignores_what_is_to_be_recorded(name):
-    assert all(not reasons(theory, record=wf.Record(**{name: True})) for theory in THEORIES)
+    answering = set(THEORIES) - {"effective-theory"}  # which refuses what it does not have: kernels
+    assert all(not reasons(theory, record=wf.Record(**{name: True})) for theory in answering)
+    assert list(reasons("effective-theory", record=wf.Record(**{name: True}))) == [f"record.{name}"]
 
 
 def test_jumps_and_kinks():

@@ -53,6 +53,11 @@ def tangent_kernel(features, backward, rates_b, rates_W):
 
 def trained(layers, x, y, rates_b, rates_W, eta, steps):
     """Outputs at all samples after so many steps on the first len(y)."""
+    return forward(moved(layers, x, y, rates_b, rates_W, eta, steps), x)[2]
+
+
+def moved(layers, x, y, rates_b, rates_W, eta, steps):
+    """Weights and biases after these steps."""
     layers = [(W.copy(), b.copy()) for W, b in layers]
     known = x[: len(y)]
     for _ in range(steps):
@@ -64,4 +69,4 @@ def trained(layers, x, y, rates_b, rates_W, eta, steps):
             push = eta * c * errors
             b -= rate_b * push.sum(axis=2, keepdims=True)
             W -= rate_W / s.shape[1] * push @ np.swapaxes(s, 1, 2)
-    return forward(layers, x)[2]
+    return layers

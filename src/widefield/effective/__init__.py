@@ -19,7 +19,9 @@
 `differential_flow`, `DifferentialFlow`; `single_differentials`, module `differential_asymptotics`; \
 `network_differentials`, `forward_differentials` |
 | trained networks of finite width: mean and covariance of their outputs | `trained_ensemble`, `TrainedEnsemble`; \
-of many samples `trained_outputs`, `TrainedOutputs` |
+of many samples `trained_outputs`, `TrainedOutputs`; \
+their kernel `trained_ntk`, `stability_limit` |
+| models that are quadratic in their parameters | `QuadraticModel`, `nearly_kernel_prediction`, `effective_kernel` |
 | Bayesian inference at finite width; inside the network; in the space of parameters | `finite_posterior`, \
 `FinitePosterior`, `DrawnPosterior`; `learned_representation`, `conditional_metric`; `most_probable` |
 | which network do the data favour? | `evidence_map`, `posterior_odds`, `best_weight_variance` |
@@ -116,11 +118,17 @@ if TYPE_CHECKING:
     from .monte_carlo import check as check
     from .nearby_inputs import expansion_at as expansion_at
     from .nearby_inputs import expansion_flow as expansion_flow
+    from .ntk_after_training import TrainedNTK as TrainedNTK
+    from .ntk_after_training import stability_limit as stability_limit
+    from .ntk_after_training import trained_ntk as trained_ntk
     from .parameter_features import NetworkFeatures as NetworkFeatures
     from .parameter_features import network_features as network_features
     from .parameter_features import weight_decay_pull as weight_decay_pull
     from .phases import critical_lines as critical_lines
     from .phases import phase_diagram as phase_diagram
+    from .quadratic_models import QuadraticModel as QuadraticModel
+    from .quadratic_models import effective_kernel as effective_kernel
+    from .quadratic_models import nearly_kernel_prediction as nearly_kernel_prediction
     from .single_input_differentials import single_differentials as single_differentials
     from .single_input_flow import ScaleInvariant as ScaleInvariant
     from .single_input_flow import scale_invariant_moments as scale_invariant_moments

@@ -98,10 +98,10 @@ class TrainedEnsemble:
     @property
     def expansion(self) -> float:
         """Largest part of order 1/n relative to infinite width: it should be well below 1."""
-        first = np.abs(self.infinite_mean).max() + np.sqrt(np.abs(np.diagonal(self.infinite_covariance)).max())
+        size = float(np.abs(self.infinite_mean).max() + np.sqrt(np.abs(np.diagonal(self.infinite_covariance)).max()))
         mean = max(float(np.abs(part).max()) for part in self.mean_parts.values())
         second = max(float(np.abs(part).max()) for part in self.covariance_parts.values())
-        return max(mean / float(first), second / float(np.abs(self.infinite_covariance).max() + first**2))
+        return max(mean / size, second / size**2) if size else 0.0
 
 
 def trained_ensemble(
@@ -180,6 +180,12 @@ class Initial:
                 report(done, layers - 1)
         kernels = kernels_of(network, point)
         return cls(tuple(_tensors(state, now, kernels, sizes[-1], len(x))), sizes[-1])
+
+    def centred(self) -> Initial:
+        """Of networks from whose outputs the first ones are subtracted: nothing correlates with these any more."""
+        zero = np.zeros_like(self.tensors[0].K)
+        gone = {name: np.zeros_like(self.tensors[0].fours[name]) for name in "DFPQ"}
+        return Initial(tuple(Tensors(zero, t.H, zero, t.H1, t.fours | gone) for t in self.tensors), self.width)
 
     def trained(
         self, y: Float[Floats, "p k"], *, time: float = math.inf, learning_rate: float | None = None

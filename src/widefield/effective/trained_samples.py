@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -85,7 +87,7 @@ def trained_outputs(
     assert tests is not None
     points, replicas = check.integer("points", points, least=4), check.integer("replicas", replicas, least=2)
     sizes, count = widths_of(network, widths), len(inputs) + len(tests)
-    needed = 8 * (150 * (len(inputs) + 1) ** 3 + 6 * network.hidden_layers * count * points + 200 * count**2)
+    needed = 8 * (400 * (len(inputs) + 1) ** 3 + 6 * network.hidden_layers * count * points + 200 * count**2)
     check.memory("slices of correlators", needed, "use fewer samples or points")
     if points <= 2 * count:
         raise InvalidInput(f"points = {points} must be more than twice the {count} samples")
@@ -125,6 +127,15 @@ def _over_replicas(found: list[dict[str, Floats]], width: int) -> tuple[dict[str
     return means, mean_and_error(np.stack([sum(each.values()) for each in found]))[1] / width
 
 
+def _side_by_side(work: Callable[[int], Any], count: int) -> Iterator[Any]:
+    """Of the numbers below, in order, on all cores: numpy's loops do not hold each other up."""
+    pool = ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1))
+    try:
+        yield from pool.map(work, range(count))
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
 class _Work:
     """One replica: training samples first, then every test sample on its own."""
 
@@ -152,16 +163,15 @@ class _Work:
     def rows(self) -> Iterator[int]:
         """Go through all samples; yields how many are done."""
         inside = []
-        for number in range(self.count):
-            inside.append(self._sources(self._around(number)))
-            yield number + 1
+        for sources in _side_by_side(lambda number: self._sources(self._around(number)), self.count):
+            inside.append(sources)
+            yield len(inside)
         known = _Sources(*(self._gathered(parts) for parts in zip(*inside, strict=True)))
         means, variances = [], []
-        for test in range(len(self.learned)):
-            mean, variance = self._test(test, known)
+        for mean, variance in _side_by_side(lambda test: self._test(test, known), len(self.learned)):
             means.append(mean)
             variances.append(variance)
-            yield self.count + test + 1
+            yield self.count + len(means)
         self.means, self.variances = (
             {k: np.stack([each[k] for each in part]) for k in part[0]} for part in (means, variances)
         )

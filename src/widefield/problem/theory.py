@@ -199,6 +199,8 @@ class Scope:
         record, found = problem.record, []
         if record.neurons and not any(name.partition(":")[0] in ("preactivation", "field") for name in kept):
             found.append(Reason("record.neurons", record.neurons, "there are no sampled neurons to keep"))
+        if record.kernels and not {"feature_kernel", "ntk"} & kept:
+            found.append(Reason("record.kernels", True, "it predicts outputs alone"))
         if record.test_kernels and not problem.samples.test_samples:
             found.append(Reason("record.test_kernels", True, "there are no test samples"))
         if self.richness == "ignored" and problem.network.richness:

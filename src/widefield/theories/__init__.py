@@ -7,6 +7,7 @@ from ..problem.theory import Theory
 from ..trajectory.trajectory import Trajectory
 from .alternating import AlternatingMonteCarlo
 from .closed_linear import ClosedLinear
+from .effective_theory import EffectiveTheory
 from .finite_width import FiniteWidth
 from .fluctuations import Fluctuations
 from .gradient_independence import GradientIndependence
@@ -18,6 +19,7 @@ from .two_layer import TwoLayer
 __all__ = [
     "AlternatingMonteCarlo",
     "ClosedLinear",
+    "EffectiveTheory",
     "FiniteWidth",
     "Fluctuations",
     "GradientIndependence",
