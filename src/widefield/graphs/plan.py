@@ -192,7 +192,7 @@ def _checked(network: Forward, inputs: tuple[int, ...], outputs: int) -> None:
         amounts = jax.jit(probe)(Probe().inputs(inputs)[..., 0])
     for (message, good), amount in zip(notes, map(float, amounts), strict=True):
         if not good(amount):
-            if not np.isfinite(amount):
+            if np.isnan(amount):
                 message += " (a value or derivative is not finite at random inputs)"
             raise InvalidInput(message)
 
@@ -226,7 +226,8 @@ def _difference(
             f"{line}: the function fails on one of the {what} alone ({reason}), so it mixes {what} or holds an array "
             "of their number; pass arrays as fields"
         )
-    return jnp.max(jnp.abs(value - expected)) / jnp.maximum(jnp.max(jnp.abs(expected)), 1e-300)
+    apart = jnp.max(jnp.abs(value - expected)) / jnp.maximum(jnp.max(jnp.abs(expected)), 1e-300)
+    return jnp.where(jnp.isnan(apart) & jnp.all(jnp.isfinite(expected)), np.inf, apart)
 
 
 def _influences(tape: Tape, out: Field) -> list[tuple[str, Float[Array, ""]]]:
