@@ -14,10 +14,9 @@ from ..base import check
 from ..base.errors import InvalidInput, NoLearningRate
 from ..kernels.empirical import network_kernels
 from ..kernels.stability import KernelLimit, kernel_limit
-from ..problem.network import MLP
 from ..problem.optimisers import SGD
 from ..problem.problem import Problem
-from .trials import Trials, stand_in
+from .trials import Trials, check_layers, stand_in
 
 FRACTION = 0.5
 """What `SGD(learning_rate="auto")` takes of the largest rate."""
@@ -201,11 +200,7 @@ def _found(problem: Problem) -> StableRate:
 def limit_at_start(problem: Problem, width: float = math.inf) -> KernelLimit:
     """From the static kernel, or from that of a network where it is not known, or of that width."""
     samples = problem.samples
-    if not isinstance(problem.network, MLP):
-        raise InvalidInput(
-            f"network = {problem.network.heading!r}: learning rates are found for networks of the kind 'mlp' only; "
-            "give a number, below 2 over the largest eigenvalue of `ntk` at step 0 of wf.FiniteWidth"
-        )
+    check_layers(problem)
     small = samples.samples * samples.outputs <= _KERNEL_SIZE
     if (math.isinf(width) or not small) and _is_known(problem):
         return kernel_limit(problem)

@@ -56,7 +56,8 @@ class Plan:
     """What a network is made of, for inputs of a shape (*positions, D) and a number of outputs.
 
     `graph` identifies the network's equations; `reducible` says that inputs enter through `x @ vectors` alone, so that
-    any coordinates with the same inner products will do; `readers` are the names of those vectors.
+    any coordinates with the same inner products will do; `readers` are the names of those vectors. `read` is the number
+    of all vectors that numbers are multiplied with.
     """
 
     inputs: tuple[int, ...]
@@ -67,6 +68,7 @@ class Plan:
     questions: tuple[Question, ...]
     places: tuple[Place, ...]
     readers: tuple[str, ...]
+    read: int
     reducible: bool
     graph: str = field(repr=False)
 
@@ -83,6 +85,10 @@ class Plan:
     def positions(self, matrix: str) -> int:
         """About how many vectors of every sample a matrix is asked in a pass, all its uses together."""
         return sum(question.positions for question in self.questions if question.matrix == matrix)
+
+    def uses(self, matrix: str) -> int:
+        """How often a matrix is applied in a pass."""
+        return sum(question.matrix == matrix for question in self.questions)
 
 
 def plan_of(network: Any, inputs: tuple[int, ...], outputs: int) -> Plan:
@@ -157,7 +163,7 @@ def _traced(network: Forward, inputs: tuple[int, ...], outputs: int) -> Plan:
         tuple(tape.matrix_specs.values()),
         tuple(Question(use.spec.name, use.transposed, _number(tape.values[k].shape[1:-1])) for k, use in tape.uses),
         tuple(places),
-        _readers(tape),
+        *_readers(tape),
         tape.reducible,
         hashlib.sha256(("\n".join(first) + text).encode()).hexdigest(),
     )
@@ -186,7 +192,7 @@ def _checked(network: Forward, inputs: tuple[int, ...], outputs: int) -> None:
         amounts = jax.jit(probe)(Probe().inputs(inputs)[..., 0])
     for (message, good), amount in zip(notes, map(float, amounts), strict=True):
         if not good(amount):
-            if not np.isfinite(amount):
+            if np.isnan(amount):
                 message += " (a value or derivative is not finite at random inputs)"
             raise InvalidInput(message)
 
@@ -220,7 +226,8 @@ def _difference(
             f"{line}: the function fails on one of the {what} alone ({reason}), so it mixes {what} or holds an array "
             "of their number; pass arrays as fields"
         )
-    return jnp.max(jnp.abs(value - expected)) / jnp.maximum(jnp.max(jnp.abs(expected)), 1e-300)
+    apart = jnp.max(jnp.abs(value - expected)) / jnp.maximum(jnp.max(jnp.abs(expected)), 1e-300)
+    return jnp.where(jnp.isnan(apart) & jnp.all(jnp.isfinite(expected)), np.inf, apart)
 
 
 def _influences(tape: Tape, out: Field) -> list[tuple[str, Float[Array, ""]]]:
@@ -265,11 +272,12 @@ def _described(tape: Tape) -> list[str]:
     return [*specs, *nodes, *(f"place {name!r} is value {k}" for name, k in tape.places.items())]
 
 
-def _readers(tape: Tape) -> tuple[str, ...]:
-    """Names of vectors that read inputs."""
+def _readers(tape: Tape) -> tuple[tuple[str, ...], int]:
+    """Names of vectors that read inputs, and how many read numbers of any kind."""
     names = {k: name for name, k in tape.vector_at.items()}
-    reads = [node.inputs for node in tape.nodes if isinstance(node, Read) and node.inputs[0] in tape.raw]
-    return tuple(dict.fromkeys(names[vectors] for _, vectors in reads if vectors in names))
+    reads = [node.inputs for node in tape.nodes if isinstance(node, Read)]
+    inputs = dict.fromkeys(names[vectors] for x, vectors in reads if x in tape.raw and vectors in names)
+    return tuple(inputs), sum(_number(tape.values[k].shape[1:-1]) for k in {vectors for _, vectors in reads})
 
 
 def _number(shape: tuple[int, ...]) -> int:

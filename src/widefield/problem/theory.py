@@ -229,7 +229,7 @@ class Scope:
         if isinstance(network, MLP):
             found += self._layers(problem, network)
         elif self._knows(network):
-            found += _of_graphs(problem)
+            found += self._graph(problem)
         if self.outputs is not None and problem.samples.outputs > self.outputs:
             found.append(Reason("network.outputs", problem.samples.outputs, f"it is for at most {self.outputs}"))
         if network.parameterisation not in self.parameterisations:
@@ -240,6 +240,17 @@ class Scope:
         if network.starts_at_random and "ntk" in self.parameterisations and not self.random_start:
             why = "starts from outputs that differ between networks, in the parameterisation 'ntk'; set it to true"
             found.append(Reason("network.centred", False, why))
+        return found
+
+    def _graph(self, problem: Problem) -> list[Reason]:
+        """What is defined for networks of layers only."""
+        found = []
+        if type(problem.rule) is not GradientDescent:
+            why = "its pseudo-gradients belong to layers; networks other than mlp follow the gradient"
+            found.append(Reason("rule", problem.rule, why))
+        for name in ("two_time", "responses"):
+            if getattr(problem.record, name) and name in self.records:
+                found.append(Reason(f"record.{name}", True, "is recorded of layers only, for networks of the kind mlp"))
         return found
 
     def _layers(self, problem: Problem, network: MLP) -> list[Reason]:
@@ -257,18 +268,6 @@ class Scope:
     def _records(self, problem: Problem) -> list[Reason]:
         names = [name for name in RECORDS if getattr(problem.record, name) and name not in self.records]
         return [Reason(f"record.{name}", True, "is not among what it can record; set it to false") for name in names]
-
-
-def _of_graphs(problem: Problem) -> list[Reason]:
-    """What is defined for networks of layers only."""
-    found = []
-    if type(problem.rule) is not GradientDescent:
-        why = "its pseudo-gradients belong to layers; networks other than mlp follow the gradient"
-        found.append(Reason("rule", problem.rule, why))
-    for name in ("two_time", "responses"):
-        if getattr(problem.record, name):
-            found.append(Reason(f"record.{name}", True, "is recorded of layers only, for networks of the kind mlp"))
-    return found
 
 
 def _obstacle(phi: Activation, allowed: str) -> str:

@@ -200,8 +200,12 @@ def _check_particles(particles: int, problem: Problem) -> None:
         )
 
 
-def expected_directions(problem: Problem, rank_tolerance: float, asked: int = 1) -> tuple[float, float]:
-    """How many directions a matrix and its transpose will be asked about, roughly; `asked` for vectors of a sample.
+def expected_directions(
+    problem: Problem, rank_tolerance: float, asked: int = 1, spread: float = 1.0
+) -> tuple[float, float]:
+    """How many directions a matrix and its transpose will be asked about, roughly.
+
+    `asked` are vectors of one sample, `spread` over so many times as many dimensions as the inputs have.
 
     Measured at 0.0566, both directions of both matrices of three layers: 202 for 10 samples on a sphere from T = 100
     on, 805 (T = 50) and 848 (T = 250 and 1000) for 40; 779, 864, 981, 1075 for 64 digits (T = 20, 60, 180, 500), 1323,
@@ -210,7 +214,7 @@ def expected_directions(problem: Problem, rank_tolerance: float, asked: int = 1)
     """
     samples = problem.samples
     rows = (samples.samples + samples.test_samples) * asked
-    dimension = _effective_dimension(samples.everything.reshape(-1, samples.dimension))
+    dimension = spread * _effective_dimension(samples.everything.reshape(-1, samples.dimension))
     finer = (0.07 / max(rank_tolerance, 1e-3)) ** 0.45
     steps = min(max(problem.optimiser.steps, 20), 500)
     more = max(0.8, 0.36 * rows**0.19) * (steps / 20) ** 0.1 * finer
