@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 import numpy as np
 
 from ..base import check
-from ..base.errors import InvalidInput, NoLearningRate
+from ..base.errors import NoLearningRate
 from ..kernels.empirical import network_kernels
 from ..kernels.stability import KernelLimit, kernel_limit
 from ..problem.optimisers import SGD
