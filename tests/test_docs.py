@@ -24,7 +24,8 @@ RUN = {
     "README.md": (7, 9),
     "CONTRIBUTING.md": (0, 0),
     "docs/architecture.md": (0, 0),
-    "docs/bayes.md": (1, 0),
+    "docs/architectures.md": (3, 0),
+    "docs/bayes.md": (2, 0),
     "docs/conventions.md": (1, 0),
     "docs/differences.md": (0, 0),
     "docs/effective.md": (2, 1),
@@ -32,9 +33,9 @@ RUN = {
     "docs/independent-solvers.md": (0, 1),
     "docs/infinite-width.md": (4, 1),
     "docs/kernel-learning.md": (5, 0),
-    "docs/representation-learning.md": (3, 0),
     "docs/proportional.md": (4, 6),
     "docs/rates.md": (2, 2),
+    "docs/representation-learning.md": (3, 0),
     "docs/safety.md": (1, 2),
     "docs/start.md": (5, 0),
     "docs/study.md": (2, 1),
@@ -47,7 +48,7 @@ RUN = {
 def folder(tmp_path, monkeypatch):
     """An empty one; what pages add to the package is taken away again."""
     monkeypatch.chdir(tmp_path)
-    for family in (wf.DataSource, wf.LearningRule, wf.Loss, wf.Schedule, wf.Theory):
+    for family in (wf.DataSource, wf.LearningRule, wf.Loss, wf.Network, wf.Schedule, wf.Theory):
         monkeypatch.setattr(family, "members", dict(family.members))
     monkeypatch.setattr(table, "_ACTIVATIONS", dict(table._ACTIVATIONS))
     yield tmp_path

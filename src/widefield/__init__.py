@@ -43,6 +43,7 @@ if TYPE_CHECKING:  # one line a public name; at run time each is imported when i
     from .estimators import FeatureLearningRegressor as FeatureLearningRegressor
     from .estimators import KernelClassifier as KernelClassifier
     from .estimators import KernelRegressor as KernelRegressor
+    from .problem.architecture import Network as Network
     from .problem.gradient_flow import GradientFlow as GradientFlow
     from .problem.losses import Huber as Huber
     from .problem.losses import Logistic as Logistic

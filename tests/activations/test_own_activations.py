@@ -58,7 +58,6 @@ def test_compare_takes_them():
     assert "arctan" in str(found.networks)
 
 
-@pytest.mark.slow  # for more than a minute, more and more points are tried
 def test_compare_refuses_a_kink_that_is_not_declared():
     kinked = wf.compare(asked(softsign), [wf.Lazy()], wf.FiniteWidth(8, seeds=2))
     assert "declare every kink" in kinked.refusals["lazy"]

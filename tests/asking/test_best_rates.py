@@ -5,9 +5,11 @@ import math
 
 import numpy as np
 import pytest
+import xarray as xr
 from typer.testing import CliRunner
 
 import widefield as wf
+from widefield.asking.best_rates import LearningRates
 from widefield.cli.app import app
 
 RATES = np.geomspace(0.02, 4.0, 6)
@@ -97,3 +99,48 @@ def test_command(problem, tmp_path):
         done = run("lr-transfer", tmp_path / "p.toml", "--values", "16,inf", *wrong)
         assert done.exit_code == 2, done.output
     assert run("lr-transfer", "--values", "1,2").exit_code == 2  # --steps of a linear network
+
+
+def made(losses, errors):
+    """Curves of widths 16 and infinity over these rates, made up."""
+    rates = np.array([0.1, 0.2, 0.4, 0.8])
+    data = xr.Dataset(
+        {
+            "loss": (("width", "rate"), np.array(losses)),
+            "loss_error": (("width", "rate"), np.array(errors)),
+            "initial_loss": ("width", [10.0, 10.0]),
+        },
+        {"width": [16.0, math.inf], "rate": rates},
+    )
+    problem = wf.Problem(wf.MLP(1), wf.data.sphere(samples=3, dimension=3), optimiser=wf.SGD(0.1, 5))
+    return LearningRates(data, problem)
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "error", "words"),
+    [
+        ([4, 2, 1, 3], [5, 2, 3, 9], 0.1, "width ∞ ends at 3 ± 0.1 instead of 2 ± 0.1: 1.5 times as much"),
+        ([4, 2, 1, 3], [5, 2, 2.1, 9], 0.1, "ends at 2.1 ± 0.1 instead of 2 ± 0.1: no difference within error bars"),
+        ([4, 2, 1, 3], [5, 3, 2.1, 9], 0.1, "ends at 2.1 ± 0.1, its own best"),
+        ([4, 2, 1, 3], [5, 2, np.nan, np.nan], 0.1, "with the best rate of width 16, width ∞ diverges"),
+        ([4, 2, 1, 3], [5, 2, 3, 9], np.nan, "ends at 3 instead of 2: error bars need more than one network"),
+        ([4, 2, 1, 3], [5, 2, 3, 9], 0.0, "ends at 3 instead of 2: 1.5 times as much"),
+    ],
+)
+def test_what_the_rate_of_another_width_costs(first, last, error, words):
+    found = made([first, last], np.full((2, 4), error))
+    assert words in found.verdict
+    plain = super(LearningRates, found).verdict
+    assert plain.startswith("it transfers: ")
+    if "diverges" in words:
+        assert found.verdict == f"it does not transfer: {words}; {plain.removeprefix('it transfers: ')}"
+    else:
+        assert found.verdict.startswith(f"{plain}; ")
+
+
+def test_losses_have_error_bars_in_tables_and_figures(found):
+    place = int(np.nanargmin(found.data["loss"].values[0]))
+    error = float(found.data["loss_error"].values[0, place])
+    assert error > 0
+    assert f"{float(found.data['loss'][0, place]):.4g} ± {error:.1g}" in str(found)
+    assert len(found.plot().axes[0].collections) == 2  # a band for each width

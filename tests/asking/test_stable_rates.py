@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import re
 
 import numpy as np
 import pytest
@@ -9,7 +10,9 @@ import pytest
 import widefield as wf
 from references import diverging
 from references.diverging import Setting
+from widefield.asking.rate_words import limit_in_words
 from widefield.asking.stable_rates import bracket
+from widefield.kernels.stability import kernel_limit
 
 LOSSES = {"squared": wf.SquaredError(), "logistic": wf.Logistic()}
 STEPS = 100
@@ -135,14 +138,28 @@ def test_auto_is_a_number_in_the_answer(tmp_path):
 
 def test_after_a_divergence_the_limit_is_named():
     problem = problem_of(Setting(1, "relu", 1.0), steps=40)
-    limit = wf.kernels.stability.kernel_limit(problem).rate if hasattr(wf.kernels, "stability") else None
+    limit = kernel_limit(problem).rate
     problem = dataclasses.replace(problem, optimiser=wf.SGD(50.0, 40))
     with pytest.raises(wf.Diverged, match=r"allows a learning_rate of [\d.]+ .*this was 50; wf.stable_rate") as caught:
         wf.solve(problem, wf.FiniteWidth(32))
-    assert limit is None or f"{limit:.3g}" in str(caught.value)
-    rich = dataclasses.replace(problem, network=wf.MLP(1, "relu", 100.0), optimiser=wf.SGD(0.5, 40))
-    with pytest.raises(wf.Diverged, match="but features that grow make the limit smaller"):
-        wf.solve(rich, wf.FiniteWidth(32))
+    assert f"allows a learning_rate of {limit:.3g} " in str(caught.value)
+
+
+def test_where_the_kernel_allows_the_rate_the_limit_of_training_is_named():
+    """A rate below what the kernel allows diverges, and one below the number in the message does not."""
+    rich = problem_of(Setting(1, "relu", 100.0), steps=40)
+    rich = dataclasses.replace(rich, optimiser=wf.SGD(0.5, 40))
+    assert kernel_limit(rich).rate > 0.5
+    with pytest.raises(wf.Diverged, match="but features that grow make the limit smaller") as caught:
+        wf.solve(rich, wf.FiniteWidth(128))
+    named = float(re.search(r"trains 40 steps at up to ([\d.e-]+), this was 0.5;", str(caught.value))[1])
+    assert named < 0.1
+    wf.solve(dataclasses.replace(rich, optimiser=wf.SGD(0.8 * named, 40)), wf.FiniteWidth(128))
+    with pytest.raises(wf.Diverged):
+        wf.solve(dataclasses.replace(rich, optimiser=wf.SGD(2 * named, 40)), wf.FiniteWidth(128))
+    many = dataclasses.replace(rich, data=wf.data.sphere(samples=300, dimension=3), optimiser=wf.SGD(1e-2, 10))
+    assert kernel_limit(many).rate > 1e-2
+    assert "a smaller learning_rate than 0.01 helps" in limit_in_words(many)  # networks would take too long
 
 
 TWELVE = [

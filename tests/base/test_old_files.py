@@ -150,7 +150,8 @@ def test_problems(name):
         told = told.replace(f"{old}=", f"{new}=")
     told = told.replace("), record=", ", weight_rates=1.0, bias_rates=1.0), record=")  # they came later
     assert repr(problem).replace(repr(problem.data), in_full(problem.data)) == told
-    np.testing.assert_array_equal(np.ravel(problem.samples.y), kept["y"])
+    # whitened inputs come from LAPACK, whose last digit depends on the kind of processor
+    np.testing.assert_allclose(np.ravel(problem.samples.y), kept["y"], rtol=1e-14, atol=1e-15)
     assert read_problem(path) == problem == wf.Problem.from_toml(problem.to_toml())
 
 

@@ -46,7 +46,10 @@ def test_frames_keep_their_names_and_encode_words():
     [
         ((FRAME.assign(height=[1.7, np.nan, np.nan]), Y[:3]), r"x has no value in row 1, column 'height' .*2 such"),
         ((FRAME.astype({"age": "Int64"}).mask(FRAME.age > 40), Y[:3]), r"x has no value in row 1, column 'age'"),
-        ((FRAME.assign(sex=["m", "f", "f"]), Y[:3]), r"x has 'm', which is no number, in row 0, column 'sex'"),
+        (
+            (FRAME.assign(sex=["m", "f", "f"]), Y[:3]),
+            r"x has 'm', which is no number, in row 0, column 'sex' .*: put numbers in place of words",
+        ),
         ((FRAME, pd.Series(["a", None, "b"])), "y has no value in row 1 "),
         ((FRAME, pd.Series([1.0, 2.0, None])), "y has no value in row 2 "),
         ((FRAME, ["a", "a", "a"]), "all targets are of one class, 'a'"),
@@ -69,6 +72,8 @@ def test_what_is_wrong_is_named_by_place_and_never_by_arrays(data, message):
 
 def test_no_representation_prints_arrays():
     assert repr(wf.Data(X, Y)) == "Data(x: (7, 3), y: (7, 1))"
+    assert repr(small((X, Y)).samples) == "Samples(x: (7, 3), y: (7, 1))"
+    assert repr(wf.Data(X, Y, X[:2], Y[:2]).load()) == "Samples(x: (7, 3), y: (7, 1), x_test: (2, 3), y_test: (2, 1))"
     with pytest.raises(wf.InvalidInput, match="loss = an array of shape") as caught:
         wf.Problem(NETWORK, (X, Y), loss=np.zeros((500, 500)))
     assert len(str(caught.value)) < 300
@@ -192,6 +197,37 @@ def test_new_writes_a_problem_about_a_file(table, tmp_path, monkeypatch):
     problem = wf.Problem.from_toml(written)
     assert problem.data == problem_of_data(table, "price", 2).data
     assert problem.network == wf.MLP(hidden_layers=3, activation="tanh", richness=1.0)
+
+
+def test_columns_that_are_left_out(table, tmp_path):
+    """In Python, in a TOML file and by the commands: a column of words and one of numbers that are no inputs."""
+    frame = pd.read_csv(table)
+    frame.insert(1, "name", [f"one, {k}" for k in range(7)])
+    frame.insert(0, "id", range(7))
+    frame.to_csv(table, index=False)
+    expected = small((X[:5], Y[:5], X[5:], Y[5:])).data
+    found = wf.data.file(table, target="price", leave_out=["id", "name"], test_samples=2).frozen()
+    np.testing.assert_array_equal(found.x, expected.x)
+    assert found.columns == ("a", "b", "c")
+    options = ["--target", "price", "--leave-out", "id, name", "--test-samples", "2"]
+    assert run("new", tmp_path / "p.toml", "--data", table, *options).exit_code == 0
+    np.testing.assert_array_equal(wf.Problem.from_toml(tmp_path / "p.toml").data.data.x_test, X[5:])
+    done = run("solve", table, *options, "--theory", "lazy", "-o", tmp_path / "run.nc", "-q")
+    assert done.exit_code == 0, done.output
+    assert wf.load(tmp_path / "run.nc").problem.data.columns == ("a", "b", "c")
+    with pytest.raises(wf.FileProblem, match=r"'one, 0' is not a finite .*leave_out = \['name'\] \(--leave-out name\)"):
+        wf.data.file(table, target="price").load()
+    with pytest.raises(wf.UnknownName, match=r"column of .* 'nmae'; did you mean 'name'"):
+        wf.data.file(table, target="price", leave_out="nmae").load()
+    for other in ({"inputs": "a"}, {"path": "data.npz"}):
+        with pytest.raises(wf.InvalidInput, match="leave_out = 'id': "):
+            wf.data.file(**{"path": table, "target": "price", "leave_out": "id", **other})
+
+
+def test_decimal_commas_are_named(table):
+    table.write_text("a;price\n1,5;2\n2,5;3")
+    with pytest.raises(wf.FileProblem, match=r"line 2, column 'a': '1,5' is not a .*write decimal points, not commas"):
+        wf.data.file(table, target="price").load()
 
 
 def test_new_and_solve_say_what_is_wrong_with_a_file(table, tmp_path):

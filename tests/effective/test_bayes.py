@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import widefield as wf
+from bayes_problems import MANY, SIN, TABLES, TEST, X, Y
 from references import posterior as reference
 from widefield import effective
 from widefield.base.errors import InvalidInput, NotAccurate
@@ -15,11 +16,6 @@ from widefield.effective.couplings import raised
 from widefield.effective.vertex_flow import Flow
 from widefield.gaussian.sample_pairs import Pairs
 from widefield.kernels import Blocks, StaticKernel, log_evidence, posterior
-
-SIN = {"activation": "sin", "weight_variances": 1.5, "bias_variances": 0.1}
-X, Y = np.eye(2), np.array([[1.0, 0.5], [-0.5, 0.25]])
-TEST = np.array([[0.6, 0.8], [-0.8, 0.6]])
-MANY = 10**5  # so wide that 1/n is small and nothing warns
 
 
 def asked(layers=2, noise=0.0, n=MANY, x=X, y=Y, test=TEST):
@@ -36,49 +32,6 @@ def integrated(x, n):
     return Flow.of(
         wf.MLP(1, **SIN), [n], np.stack([K, 0.1 + 1.5 * two]), covariances, nothing, 0 * covariances, nothing
     )
-
-
-# Tables of coefficients of 1/n
-
-TABLES = {
-    "no noise": (
-        {},
-        -4.2297168767,
-        -0.3948219221,
-        (0.1099792939, 0.0426424428),
-        (0.0906739447, -0.1242094481, 0.0237088226),
-        (0.0453636237, -0.0285486321),
-    ),
-    "noise": (
-        {"noise": 0.1},
-        -4.3189917847,
-        -0.0649663131,
-        (0.0791943233, -0.0194475920),
-        (0.0589900830, -0.1169853294, 0.0250274304),
-        (0.0356269597, -0.0321709915),
-    ),
-    "three layers": (
-        {"noise": 0.1, "layers": 3},
-        -4.3251917695,
-        -0.4319904711,
-        (0.1260642636, -0.0389969932),
-        (0.2309942723, -0.1905868619, 0.0753922886),
-        (0.0823571907, -0.0707806540),
-    ),
-    "repeated inputs": (
-        {
-            "noise": 0.1,
-            "x": np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]),
-            "y": np.array([[1.0, 0.5], [0.8, 0.3], [-0.5, 0.25]]),
-            "test": np.array([[0.6, 0.8], [1.0, 0.0]]),
-        },
-        -4.5445408710,
-        0.0543148121,
-        (0.1012519535, -0.0113024605),
-        (0.0397724344, -0.1259874725, 0.0023131480),
-        (0.0240614388, 0.0025751153),
-    ),
-}
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -10,7 +10,7 @@ from widefield.problem.network import MLP
 ACTIVATIONS = ("tanh", "relu", "gelu", "swish", "sin", "linear")
 KERNEL = np.array([[1.0, 0.6, -0.3, 0.1], [0.6, 1.5, 0.2, -0.4], [-0.3, 0.2, 0.8, 0.3], [0.1, -0.4, 0.3, 1.2]])
 NAMES = {"metric", "nlo_metric", "vertex", "ntk", "nlo_ntk", "cross_shared", "cross_paired"}
-NAMES |= {"variance_shared", "variance_paired"}
+NAMES |= {"variance_shared", "variance_paired", "between_layers"}
 RATES = {"weight_rates": 0.8, "bias_rates": 1.0}
 
 
@@ -107,6 +107,16 @@ def test_estimates_are_averages_over_the_last_weights():
         drawn.cross_paired[0][0, 0, 0, 1, 1],
     )
     assert np.all(np.abs(mean - expected) < 4.5 * error)
+
+
+def test_between_layers():
+    """The covariance of neighbouring layers through T is that of `NTKFlow.between_layers`, and wrong ones show."""
+    network, x = critical("tanh", 3, 2)
+    found = check(network, x, 12, seeds=3000, seed=5, ntk=True, **RATES)["between_layers"]
+    assert found.measured.shape == (1, 2, 3, 2, 3)
+    assert found.worst < 4
+    assert 4 * found.resolution < 0.4
+    np.testing.assert_allclose(found.predicted[0], ntk_flow(network, x, 12, **RATES).between_layers(2, 3))
 
 
 @pytest.mark.parametrize("name", ["nlo_ntk", "cross_shared", "cross_paired", "variance_shared", "variance_paired"])

@@ -8,6 +8,7 @@ import sys
 from tally import Tally, Wrong
 
 from widefield import cli
+from widefield.base.errors import WidefieldError
 
 COMMANDS = {
     "solve": ["p.toml", "-o", "run.nc"],
@@ -116,6 +117,10 @@ steps = 2
 """
 
 
+class Refused(WidefieldError):
+    """What a command says where it does nothing."""
+
+
 def line(rng):
     """A command with some options that it has, some that it has not, and values of all kinds."""
     name = rng.choice(list(COMMANDS))
@@ -149,6 +154,8 @@ def attack(folder, count, seed=0):
                 raise Wrong("it fails without a word")
             if code == 2 and list(place.glob(".*")):
                 raise Wrong(f"files left: {[path.name for path in place.iterdir()]}")
+            if code:
+                raise Refused(said[-300:])
     return tally
 
 

@@ -161,3 +161,81 @@ def _solved(problem, theory):
         bad = ~np.isfinite(value.values)
         if bad.any() and not str(name).endswith("_error"):
             raise Wrong(f"{name} is not finite in a complete answer")
+    _check_what_is_known(problem, answer)
+
+
+def _check_what_is_known(problem, answer):
+    """Outputs begin at zero, which makes the first loss known; nothing moves it if rate or targets vanish.
+
+    Frozen kernels: f(1) = rate K(0) y for the squared error.
+    """
+    y, rate = problem.samples.y, problem.optimiser.learning_rate
+    loss, outputs = (answer.mean(name).values for name in ("loss", "outputs"))
+    single = "float32" in (answer.data.attrs.get("dtype"), getattr(answer.theory, "dtype", None))
+    least = np.finfo("f4" if single else "f8").tiny
+    still = rate <= 1e-20 or not y.any()
+    for step, found in enumerate(loss if still else loss[:1]):
+        if not np.isclose(found, _first_loss(problem.loss, y), rtol=1e-5, atol=least):
+            raise Wrong(f"the loss at record {step} is {found}, not {_first_loss(problem.loss, y)}")
+    if not y.any() and np.abs(outputs).max() > 0:
+        raise Wrong("outputs move although every target is zero")
+    if isinstance(answer.theory, wf.Lazy) and isinstance(problem.loss, wf.SquaredError) and answer.data.step[1] == 1:
+        kernel = answer.data["ntk"].values[0]
+        kernel = kernel if kernel.ndim == 2 else np.einsum("paqa->pq", kernel) / y.shape[1]
+        expected = rate * kernel @ y
+        if not np.allclose(outputs[1], expected, rtol=1e-9, atol=1e-12 * np.abs(expected).max() + least):
+            raise Wrong(f"the first step gives {outputs[1]}, not {expected}")
+
+
+def _first_loss(loss, y):
+    """Of outputs that vanish."""
+    size = np.abs(y)
+    if isinstance(loss, wf.Logistic):
+        return y.size * np.log(2)
+    if isinstance(loss, wf.Huber):
+        return np.sum(np.where(size <= loss.threshold, size**2 / 2, loss.threshold * (size - loss.threshold / 2)))
+    return np.sum(size**2) / 2
+
+
+SIZES = (10**9, 10**15, 2**62, 10**30, 1e30)
+
+
+def sizes(size):
+    """How to make problems and theories that are too large, by name; all but what is asked for is small."""
+    for theory, make in THEORIES.items():
+        yield f"steps, {theory}", lambda make=make: (_with("optimiser", wf.SGD, 0.1, size)(), make())
+        yield f"hidden layers, {theory}", lambda make=make: (_with("network", wf.MLP, size)(), make())
+        for name in ("samples", "test_samples", "dimension"):
+            small = {"samples": 2, "dimension": 3, name: size}
+            yield f"{name}, {theory}", lambda make=make, small=small: (_with("data", wf.data.sphere, **small)(), make())
+    for name, make in {
+        "width": lambda: wf.FiniteWidth(size),
+        "seeds": lambda: wf.FiniteWidth(3, seeds=size),
+        "particles": lambda: wf.InfiniteWidth(particles=size, replicas=2),
+        "replicas": lambda: wf.InfiniteWidth(particles=64, replicas=size),
+        "perturbative particles": lambda: wf.Perturbative(particles=size, replicas=2),
+        "perturbative replicas": lambda: wf.Perturbative(particles=64, replicas=size),
+        "particles of two layers": lambda: wf.TwoLayer(particles=size, method="sampled"),
+        "replicas of two layers": lambda: wf.TwoLayer(particles=64, replicas=size, method="sampled"),
+        "alternating particles": lambda: wf.AlternatingMonteCarlo(particles=size),
+        "alternating replicas": lambda: wf.AlternatingMonteCarlo(particles=64, replicas=size),
+        "particles of gradient independence": lambda: wf.GradientIndependence(particles=size, replicas=2),
+    }.items():
+        yield name, lambda make=make: (BASE, make())
+    many = _with("data", wf.data.sphere, samples=8, dimension=3)  # few need no points
+    yield "points of fluctuations", lambda: (many(), wf.Fluctuations(10, points=size))
+    yield "replicas of fluctuations", lambda: (many(), wf.Fluctuations(10, replicas=size))
+    yield "batch size", lambda: (_with("optimiser", wf.SGD, 0.1, 2, batch_size=size)(), wf.FiniteWidth(3))
+    yield "outputs", lambda: (_with("network", wf.MLP, 1, outputs=size)(), wf.FiniteWidth(3))
+
+
+def attack_sizes(sizes_tried=SIZES):
+    """Sizes without limit: each is refused before anything is computed."""
+    tally = Tally("sizes without limit")
+    for size in sizes_tried:
+        for name, make in sizes(size):
+            with tally.attack(f"{name} = {size:g}", patience=10):
+                problem, theory = make()
+                wf.solve(problem, theory, progress=False)
+                raise Wrong("it was computed")
+    return tally

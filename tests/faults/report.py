@@ -38,6 +38,7 @@ ATTACKS = {
     "hostile": (100, 100, hostile),
     "commands": (1000, 20, lambda folder, count: command_attacks.attack(folder, count, seed=1)),
     "arrays": (1, 1, lambda folder, count: number_attacks.attack_arrays()),
+    "sizes": (5, 1, lambda folder, count: number_attacks.attack_sizes(number_attacks.SIZES[:count])),
     "extremes": (1, 20, lambda folder, count: number_attacks.attack_extremes(step=count)),
     "kills-networks": (54, 2, lambda folder, count: kill_attacks.attack(folder, "width 16", count, seed=3)),
     "kills-infinity": (54, 2, lambda folder, count: kill_attacks.attack(folder, "width inf", count, seed=4)),
@@ -58,7 +59,8 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             tally = attack(Path(folder), few if options.short else many)
         print("| " + " | ".join(tally.row) + " |", flush=True)
-        print(f"{name}: {time.monotonic() - began:.0f} s", file=sys.stderr)
+        remarks = ", ".join(f"{count} {what}" for what, count in tally.remarks.items())
+        print(f"{name}: {time.monotonic() - began:.0f} s {remarks}", file=sys.stderr)
         faults += tally.examples
     print("\n".join(faults), file=sys.stderr)
     return int(bool(faults))

@@ -9,10 +9,13 @@ from dataclasses import dataclass, field
 from widefield.base.errors import WidefieldError
 
 PATIENCE = 60
-"""Seconds after which something hangs."""
+"""Processor seconds of this process after which something hangs: a busy machine is not at fault."""
+
+WAITING = 10
+"""It hangs also after so many times as many seconds, whoever spends them: somebody may wait for ever."""
 
 COMPILING = 600
-"""The same where jax compiles fifty layers: one to three minutes on two cores, which is announced."""
+"""The patience where jax compiles fifty layers: one to three minutes on two cores, which is announced."""
 
 GOOD = ("answered", "refused")
 BAD = ("traceback", "wrong", "hang", "lost")
@@ -26,18 +29,26 @@ class Wrong(Exception):
     """An answer that is not right."""
 
 
+class Lost(Exception):
+    """More than may be is gone."""
+
+
 @dataclass
 class Tally:
-    """Outcomes of attacks of one kind, with examples of faults."""
+    """Outcomes of attacks of one kind, with examples of faults, and remarks on what they met."""
 
     name: str
     counts: Counter = field(default_factory=Counter)
+    remarks: Counter = field(default_factory=Counter)
     examples: list = field(default_factory=list)
 
     def note(self, outcome, what=""):
         self.counts[outcome] += 1
         if outcome in BAD and len(self.examples) < 10:
             self.examples.append(f"{outcome}: {what}"[:600])
+
+    def remark(self, what):
+        self.remarks[what] += 1
 
     @property
     def tried(self):
@@ -63,6 +74,8 @@ class Tally:
             self.note("refused" if clear else "wrong", f"{what}: {error}")
         except Wrong as error:
             self.note("wrong", f"{what}: {error}")
+        except Lost as error:
+            self.note("lost", f"{what}: {error}")
         except Hang:
             self.note("hang", what)
         except Exception as error:
@@ -73,15 +86,18 @@ class Tally:
 
 @contextlib.contextmanager
 def limited(seconds):
-    """Raise `Hang` after so many seconds."""
+    """Raise `Hang` after so many processor seconds, or ten times as many of any kind."""
 
     def ring(number, frame):
         raise Hang
 
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.alarm(seconds)
+    before = {number: signal.signal(number, ring) for number in (signal.SIGPROF, signal.SIGALRM)}
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    signal.setitimer(signal.ITIMER_REAL, WAITING * seconds)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        for timer in (signal.ITIMER_PROF, signal.ITIMER_REAL):
+            signal.setitimer(timer, 0)
+        for number, handler in before.items():
+            signal.signal(number, handler)

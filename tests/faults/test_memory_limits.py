@@ -47,6 +47,33 @@ def test_too_large_problems_are_refused_under_a_limit_of_2_gib(limit):
     assert small.startswith("small: complete"), done.stdout
 
 
+TRAINED = """
+import resource, sys
+import widefield as wf
+
+problem = wf.Problem(
+    wf.MLP(2, "tanh"), wf.data.sphere(samples=3, dimension=4), optimiser=wf.SGD(1e-3, int(sys.argv[1])),
+    record=wf.Record(every=int(sys.argv[1]) // 4, neurons=0),
+)
+theory = {"networks": wf.FiniteWidth(16, seeds=2), "infinite": wf.InfiniteWidth(particles=64, replicas=2)}[sys.argv[2]]
+assert wf.solve(problem, theory, progress=False).status == "complete"
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("theory", ["networks", "infinite"])
+def test_memory_does_not_grow_with_the_number_of_steps(theory):
+    """Peaks of processes: a hundred times the steps may add a tenth, while 100 kB for each would add 10 GiB."""
+    peaks = []
+    for steps in ("1000", "100000"):
+        command = [sys.executable, "-c", TRAINED, steps, theory]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=900)
+        assert done.returncode == 0, done.stderr
+        peaks.append(float(done.stdout))
+    assert peaks[1] < 1.1 * peaks[0]
+
+
 def group(folder, names, most, used, cached):
     """A control group as the system shows it."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -140,6 +140,30 @@ def test_shapes_zero_variance_and_no_change_of_jax():
     assert gaussian.average(lambda z: 3.0, 1.0) == pytest.approx(3.0, rel=1e-14)
 
 
+@pytest.mark.parametrize("sharpness", [1.0, 5.0, 20.0])
+def test_sharp_but_smooth_functions_are_refined_until_they_are_exact(sharpness):
+    """<erf(a z1) erf(a z2)> = (2/pi) asin(2 a^2 k12 / (1 + 2 a^2 k)), whose nearest wiggles are 1/a apart."""
+    k12 = np.array([-0.3, 0.9, 0.999])
+    exact = 2 / np.pi * np.arcsin(2 * sharpness**2 * k12 / (1 + 2 * sharpness**2))
+    f = lambda z: special.erf(sharpness * z)  # noqa: E731
+    np.testing.assert_allclose(gaussian.average_product(f, f, 1.0, k12, 1.0, kinks=()), exact, rtol=1e-11)
+
+
+@pytest.mark.parametrize("f", [np.abs, np.sign, lambda z: 1 / (1 + np.abs(z)) ** 2, lambda z: np.maximum(z - 1, 0)])
+def test_kinks_that_are_not_declared_are_given_up_soon(f):
+    """Errors fall as a power of the length of panels: a million evaluations say so, and 1e9 would not do."""
+    evaluated = 0
+
+    def counted(z):
+        nonlocal evaluated
+        evaluated += z.size
+        return f(z)
+
+    with pytest.raises(InvalidInput, match="declare every kink"):
+        gaussian.average_product(counted, counted, 1.0, np.array([-0.3, 0.9]), 1.0, kinks=())
+    assert 1e3 < evaluated < 2e6
+
+
 def test_says_when_it_cannot():
     with pytest.raises(InvalidInput, match="relative error"):
         gaussian.average(lambda z: np.sin(1e7 * z) ** 2, 1.0)

@@ -7,7 +7,7 @@ products, whose means over networks are integrals over one neuron; this takes aw
 
 from __future__ import annotations
 
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, product
 
 import numpy as np
 
@@ -58,23 +58,73 @@ def sampled(function, x, y, n, C_b, C_W, noise, draws, seed):
     K1 = C_b + C_W / x.shape[1] * x @ x.T
     two, four = neuron_moments(function, K1)
     G = metrics(function, x, n, C_b, C_W, draws, seed)
+    deltas, products = _controls(G, n, C_b, C_W, two[None], four[None])
+    return _estimated(G, y, noise, [*deltas.T, *products.T])
+
+
+def sampled_deep_sin(x, y, n, C_b, C_W, noise, draws, seed):
+    """The same of two hidden layers of sin, whose moments are known at any covariance: exp(-K/2) for every sign.
+
+    Given the metric G2 of the second layer its neurons are independent N(0, G2), so that only the first has weights.
+    """
+    two, four = neuron_moments(np.sin, C_b + C_W / x.shape[1] * x @ x.T)
+    below = metrics(np.sin, x, n, C_b, C_W, draws, seed)
+    random = np.random.default_rng((seed, 1))
+    G = np.empty_like(below)
+    for start in range(0, draws, 2000):
+        part = below[start : start + 2000]
+        s = np.sin(random.normal(size=(len(part), n, len(x))) @ np.swapaxes(np.linalg.cholesky(part), 1, 2))
+        G[start : start + 2000] = C_b + C_W / n * np.swapaxes(s, 1, 2) @ s
+    deltas, products = _controls(below, n, C_b, C_W, two[None], four[None])
+    upper, squares = _controls(G, n, C_b, C_W, *_sin_moments(below))
+    mixed = [one * other for one in deltas.T for other in upper.T]
+    return _estimated(G, y, noise, [*deltas.T, *products.T, *upper.T, *squares.T, *mixed])
+
+
+def _sin_moments(K):
+    """<s_a s_b> and <s_a s_b s_c s_d> at many covariances; the latter for a <= b, c <= d only."""
+    size = K.shape[-1]
+    variances = np.einsum("saa->sa", K)
+    two = np.exp(-(variances[:, :, None] + variances[:, None]) / 2) * np.sinh(K)
+    four = np.zeros((len(K), *(size,) * 4))
+    signs = np.array(list(product((1, -1), repeat=3)))  # all four may be turned around together
+    pairs = list(combinations_with_replacement(range(size), 2))
+    for (a, b), (c, d) in combinations_with_replacement(pairs, 2):
+        total = 0.0
+        for e, f, g in signs:
+            direction = np.zeros(size)
+            for label, sign in ((a, 1), (b, e), (c, f), (d, g)):
+                direction[label] += sign
+            total = total + e * f * g * np.exp(-0.5 * np.einsum("a,sab,b->s", direction, K, direction)) / 8
+        four[:, a, b, c, d] = four[:, c, d, a, b] = total
+    return two, four
+
+
+def _controls(G, n, C_b, C_W, two, four):
+    """Entries of G less their means, and products of these less theirs, from moments of one neuron for every draw."""
+    pairs = list(combinations_with_replacement(range(G.shape[-1]), 2))
+    deltas = np.stack([G[:, a, b] - C_b - C_W * two[:, a, b] for a, b in pairs], axis=1)
+    found = []
+    for p, q in combinations_with_replacement(range(len(pairs)), 2):
+        (a, b), (c, d) = pairs[p], pairs[q]
+        expected = C_W**2 / n * (four[:, a, b, c, d] - two[:, a, b] * two[:, c, d])
+        found.append(deltas[:, p] * deltas[:, q] - expected)
+    return deltas, np.stack(found, axis=1)
+
+
+def _estimated(G, y, noise, controls):
+    """From metrics of the outputs and numbers whose means over networks are zero."""
+    draws, x = len(G), G[0]
     logs, mean, covariance = given_metric(G, y, noise)
     top = logs.max()
     w = np.exp(logs - top)
-    outputs, rows = y.shape[1], range(len(x))
+    outputs = y.shape[1]
     second = mean[:, :, None, :, None] * mean[:, None, :, None, :]  # q q' i k
     for i in range(outputs):
         second[:, :, :, i, i] += covariance
     parts = [np.ones((draws, 1)), mean.reshape(draws, -1), second.reshape(draws, -1), G.reshape(draws, -1)]
     weighed = w[:, None] * np.concatenate(parts, axis=1)
-    pairs = list(combinations_with_replacement(rows, 2))
-    deltas = np.stack([G[:, a, b] - C_b - C_W * two[a, b] for a, b in pairs], axis=1)
-    controls = [np.ones(draws), *deltas.T]
-    for p, q in combinations_with_replacement(range(len(pairs)), 2):
-        (a, b), (c, d) = pairs[p], pairs[q]
-        expected = C_W**2 / n * (four[a, b, c, d] - two[a, b] * two[c, d])
-        controls.append(deltas[:, p] * deltas[:, q] - expected)
-    design = np.stack(controls, axis=1)
+    design = np.stack([np.ones(draws), *controls], axis=1)
     design[:, 1:] /= np.maximum(design[:, 1:].std(axis=0), 1e-300)
     coefficients = np.linalg.lstsq(design, weighed, rcond=1e-10)[0]
     rest = weighed - design @ coefficients

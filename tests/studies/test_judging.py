@@ -1,5 +1,7 @@
 """Verdicts from synthetic numbers: differences that are there are found, those that are not are not."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import scipy.stats
@@ -7,6 +9,7 @@ import scipy.stats
 from widefield.studies import scans, widths
 from widefield.studies.baselines import simple_machines
 from widefield.studies.judging import Estimate, critical, judged, over_splits, stopped
+from widefield.studies.plan import Grid
 
 SHARE = 0.2
 NOISE = np.array([0.03, -0.02, 0.01, -0.04, 0.02])
@@ -131,7 +134,16 @@ def test_lazy_or_rich_in_words():
     worse = scans.lazy_or_rich(values, of([0.5, 0.5, 0.5, 0.9]))
     assert "no difference within error bars between the lazy end" in worse
     assert "worse than that: 3 (0.8997" in worse
+    slightly = scans.lazy_or_rich([0.0, 0.1, 1.0], of([0.9, 0.2, 0.9]))
+    assert slightly.startswith("Lazy is better, but not the limit: richness 0.1 has test loss 0.2")
     assert "As good within error bars: 3." in scans.lazy_or_rich(values, of([0.9, 0.9, 0.2, 0.2]))
+
+
+def test_who_stands_for_the_lazy_limit_is_said():
+    desk = SimpleNamespace(grid=Grid(richness=(0.0, 0.2, 3.0)))
+    said = scans._stand_in(desk, [0.0, 0.2, 3.0], of([0.2, 0.5, 0.9]))
+    assert said.endswith("questions that need networks are asked at richness 0.2.")
+    assert scans._stand_in(desk, [0.0, 0.2, 3.0], of([0.5, 0.2, 0.9])) == ""
 
 
 def test_depth_in_words_takes_the_fewest_layers_that_do():
@@ -149,8 +161,24 @@ def test_rules_and_machines_in_words():
     better = simple_machines(machines, of([0.9, 0.2]), np.array([-1.4, -0.3]))
     assert "kernel machine (NNGP) is better than a linear model by 0.7" in better
     assert "largest for the kernel machine" in better
-    same = simple_machines(machines, of([0.5, 0.5]), np.array([-1.0, -1.3]))
-    assert "no difference within error bars" in same or "the linear model has the lowest" in same
+    equal = of([0.5, 0.5])
+    said = ("the linear model has the lowest", "there is no difference within error bars between the linear model and")
+    assert said[equal.best] in simple_machines(machines, equal, np.array([-1.0, -1.3]))
+    rows = np.array([[0.5, 0.51, 0.49], [0.49, 0.52, 0.47]])
+    for order in ([0, 1], [1, 0]):
+        found = judged(rows[order], SHARE)
+        assert found.undecided
+        assert said[found.best] in simple_machines(machines, found, np.array([-1.0, -1.3]))
+    failed = of([0.9, 0.2, 0.3])
+    third = [*machines, "kernel machine (NTK)"]
+    broken = judged(np.vstack([np.full(5, np.nan), np.array([[0.2], [0.3]]) + 0.01 * NOISE]), SHARE)
+    said = simple_machines(third, broken, np.array([np.nan, -0.3, -0.4]))
+    assert "the lowest is that of the kernel machine (NNGP)" in said
+    assert said.endswith("Not fitted on all splits, since the kernel is singular: linear model.")
+    assert "nan" not in said
+    assert "singular" not in simple_machines(third, failed, np.array([-1.4, -0.3, -0.4]))
+    none = judged(np.full((2, 5), np.nan), SHARE)
+    assert simple_machines(machines, none, np.full(2, np.nan)).startswith("Not fitted on all splits")
 
 
 def test_width_from_the_two_laws():
@@ -161,11 +189,41 @@ def test_width_from_the_two_laws():
     limit, near = widths.excess(tried, (0.4 + 2.0 / tried)[:, None] * np.array([1.0, 1.1, 0.9]))
     assert limit.mean == pytest.approx(0.4)
     assert near.mean == pytest.approx(2.0 / (0.05 * 0.4))
+    assert near.error == pytest.approx(0, abs=1e-9)  # all splits have the same law, up to a factor
     assert widths.enough(tried, near) == 128
-    said = widths.how_wide(tried, near, Estimate(256.0, 20.0, 3), widths.Few(8, 300.0, 280.0), Estimate(0.05, 0.001, 3))
+    said = widths.how_wide(
+        tried, near, Estimate(256.0, 20.0, 3), widths.Few(8, 300.0, 280.0, 30.0), Estimate(0.05, 0.001, 3)
+    )
     assert "from about width 100" in said
     assert "from about width 260 ± 20" in said
-    assert "gives 300 and networks give 280" in said
+    assert "gives 300 and networks give 280 ± 30" in said
+
+
+def test_the_width_of_the_loss_has_the_error_of_its_splits():
+    """The ratio of two means, by linearised errors, against many draws of the same splits."""
+    rng, tried = np.random.default_rng(5), np.array([32.0, 64.0, 128.0, 256.0])
+
+    def drawn():
+        a, b = 0.4 + 0.04 * rng.standard_normal(6), 2.0 + 0.6 * rng.standard_normal(6)
+        return widths.excess(tried, a + b / tried[:, None])[1]
+
+    found = [drawn() for _ in range(600)]
+    scatter = np.std([one.mean for one in found])
+    spread = np.sqrt(1 + 6 * SHARE / (1 - SHARE))  # error bars allow for splits that overlap, and these do not
+    assert np.sqrt(np.mean([one.error**2 for one in found])) == pytest.approx(spread * scatter, rel=0.15)
+
+
+def test_a_loss_that_falls_to_nothing_has_no_width():
+    tried = np.array([32.0, 64.0, 128.0])
+    limit, near = widths.excess(tried, (3.0 / tried - 0.01)[:, None] * np.ones(3))
+    assert limit.mean == pytest.approx(-0.01)
+    assert near.mean == np.inf
+    assert widths.enough(tried, near) == 128
+    few, last = widths.Few(8, 300.0, np.inf, np.inf), Estimate(0.4, 0.1, 3)
+    said = widths.how_wide(tried, near, Estimate(np.inf, np.nan, 3), few, last)
+    assert "cannot be told where it is within 5%: take the widest" in said
+    assert "Outputs of single networks are mostly scatter" in said
+    assert "networks give no width that can be told" in said
 
 
 @pytest.mark.parametrize(
@@ -197,3 +255,13 @@ def test_scatter_of_known_networks():
     outputs = mean + 0.3 * rng.standard_normal((6, 400, 1))
     expected = 0.3 / np.sqrt((mean**2).mean())
     assert widths.scatter(outputs) == pytest.approx(expected, rel=0.05)
+
+
+def test_the_scatter_of_few_networks_has_an_error():
+    """By leaving out networks, against many draws."""
+    rng, mean = np.random.default_rng(3), np.ones((4, 1))
+    found = [widths.with_jackknife(mean + 0.3 * rng.standard_normal((16, 1, 1))) for _ in range(500)]
+    values, errors = np.transpose(found)
+    assert np.sqrt(np.mean(errors**2)) == pytest.approx(values.std(), rel=0.15)
+    assert widths.with_jackknife(rng.standard_normal((4, 3, 1)) * [[[1e-3]]] + 0.0)[1] > 0
+    assert widths.with_jackknife(np.array([1.0, -1.0, 1.0, -1.0])[:, None, None])[0] == np.inf

@@ -16,6 +16,7 @@ import pytest
 
 import widefield as wf
 from widefield import cli
+from widefield.base.errors import NoLearningRate
 from widefield.studies import plan, plots, running
 
 SMALL = {"richness": (0, 1), "depths": (1, 2), "widths": (8, 16), "width": 16, "minutes": 3}
@@ -183,6 +184,31 @@ def test_no_time_names_what_is_left_out(made, tmp_path, monkeypatch):
     assert seen == {"target": "colour", "folder": folder.as_posix(), "network": NETWORK, **expected}
 
 
+def test_a_choice_that_does_not_train_is_named_and_all_others_are_answered(made, tmp_path, monkeypatch):
+    monkeypatch.setattr(plots, "figure", lambda answer: None)
+    folder = tmp_path / "out"
+    shutil.copytree(made.folder, folder)
+    for path in (folder / "parts").glob("*layers-2*"):
+        path.unlink()
+
+    def searched(bench, choice, repetitions=1):
+        raise NoLearningRate("training fails at all learning rates from 1 down to 1e-12")
+
+    monkeypatch.setattr("widefield.studies.desk.searched", searched)
+    given = {"target": "colour", "folder": folder, "network": NETWORK, **SMALL}
+    found = wf.study(made.folder.parent / "t.csv", **given)
+    assert found.left_out["depth"] == "no two of the choices train"
+    assert list(found.answers) == ["scale", "rate", "baselines", "richness", "width"]
+    assert found.report.exists()
+    found = wf.study(made.folder.parent / "t.csv", **{**given, "richness": (0, 1, 2)})
+    assert "At no learning rate that was tried do these train: richness 2." in found.verdicts["richness"]
+    (folder / "parts" / "rate.nc").unlink()
+    monkeypatch.setattr("widefield.studies.beginnings.searched", searched)
+    found = wf.study(made.folder.parent / "t.csv", **given)
+    assert found.left_out["rate"].startswith("training fails at all learning rates")
+    assert found.learning_rate == made.answers["richness"].data["learning_rate"].sel(richness=1).item()
+
+
 def test_what_to_type_next_names_all_that_was_changed():
     """Of arrays a call, of files a command, each with every option that is not the usual one."""
     from widefield.studies.given import as_given
@@ -198,7 +224,8 @@ def test_the_command_to_type_next_is_one_that_the_command_line_takes(tmp_path, m
     from widefield.studies.given import as_given
 
     options = {"folder": "out", "minutes": 9, "richness": (0.0, 0.5), "depths": (1, 3), "widths": (8, 16)}
-    given = as_given(table(tmp_path / "t.csv"), None, "colour", None)
+    given = as_given(table(tmp_path / "t.csv"), None, "colour", None, "a")
+    assert given.source.columns == ("b", "c")
     relu = dataclasses.replace(plan.NETWORK, activation="relu")
     seen = {}
     monkeypatch.setattr(running, "study", lambda data, **given: seen.update(given, data=data) or made)
@@ -207,8 +234,11 @@ def test_the_command_to_type_next_is_one_that_the_command_line_takes(tmp_path, m
         cli.main()
     assert not stopped.value.code
     assert seen["network"] == relu
+    assert (seen["target"], seen["leave_out"]) == ("colour", ["a"])
     assert (seen["richness"], seen["depths"], seen["widths"]) == ([0.0, 0.5], [1, 3], [8, 16])
-    assert given.again(options, NETWORK).startswith(f"wf.study('{tmp_path / 't.csv'}', target='colour', folder='out'")
+    assert given.again(options, NETWORK).startswith(
+        f"wf.study('{tmp_path / 't.csv'}', target='colour', leave_out=['a'], folder='out'"
+    )
 
 
 def wf_text(path):
@@ -238,6 +268,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path):
     [
         ({"X": np.ones((5, 2)), "y": np.arange(5.0)}, "5 rows"),
         ({"X": np.ones((30, 2))}, "y is missing"),
+        ({"leave_out": "a"}, r"leave_out = \('a',\) belongs to files"),
         ({"X": "t.csv", "y": [1.0]}, "y belongs to arrays"),
         ({"X": "t.xls"}, r"t\.xls"),
         ({"minutes": 0}, "minutes = 0"),
@@ -296,6 +327,11 @@ def test_oddities_of_a_table_are_named():
     found = {what: sentence for what, _, sentence in oddities(Samples(x, y), ("age", "year", "pay"))}
     assert "year" in found["constant inputs"]
     assert "pay" in found["inputs with values far out"]
-    assert "1 rows" in found["repeated rows"]
+    assert found["repeated rows"].startswith("1 row is repeated")
     assert "--classes" in found["different targets"]
-    assert oddities(Samples(rng.standard_normal((50, 2)), rng.standard_normal(50)), ("a", "b")) == []
+    plain = Samples(rng.standard_normal((50, 2)), rng.standard_normal(50))
+    assert oddities(plain, ("a", "b")) == []
+    counted = Samples(np.column_stack([np.arange(7, 57), plain.x]), plain.y)  # as pandas writes them
+    ((what, count, sentence),) = oddities(counted, ("", "a", "b"))
+    assert (what, count) == ("inputs that count rows", "1")
+    assert sentence == "Numbers of rows, not inputs: ''. Leave them out (--leave-out)."

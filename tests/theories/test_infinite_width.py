@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import widefield as wf
 from problems import INPUTS as X
@@ -13,6 +14,7 @@ from problems import TARGETS as Y
 from references import linear as linear_reference
 from references import particles as particle_reference
 from widefield.theories import replicas
+from widefield.training.runner import Runner
 
 PAIR = [[1.0, 0.5], [0.5, 1.0]]
 
@@ -547,3 +549,20 @@ def test_densities_of_fields():
     }.items():
         with pytest.raises(wf.InvalidInput, match=message):
             trajectory.histogram(*arguments)
+
+
+def test_threads_of_blas_stand_back_while_xla_runs(monkeypatch):
+    """Both at once take 30 ms for eigenvalues that one thread has in 2; whoever calls finds their number as it was."""
+    seen, run = [], Runner.run
+
+    def watched(self):
+        seen.append([pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"])
+        return run(self)
+
+    monkeypatch.setattr(Runner, "run", watched)
+    with threadpool_limits(2, user_api="blas"):
+        solved(layers=2, steps=2, theory=wf.InfiniteWidth(64, 2))
+        after = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+    assert seen
+    assert set(seen[0]) == {1}
+    assert set(after) == {2}

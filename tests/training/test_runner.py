@@ -249,6 +249,14 @@ def test_progress_is_monotone_and_ends_at_the_end(problem):
     assert np.all(loss > 0)
 
 
+@pytest.mark.parametrize("theory", [THEORY, wf.FiniteWidth(8)], ids=["infinite", "finite"])
+def test_progress_has_a_loss_at_the_last_record_too(problem, short_calls, theory):
+    losses = []
+    wf.solve(problem, theory, progress=lambda done, total, loss: losses.append(loss))
+    assert len(losses) > 3
+    assert np.all(np.isfinite(losses))
+
+
 def test_the_progress_bar_shows_steps_and_loss(problem, capsys):
     wf.solve(problem, THEORY, progress=True)
     captured = capsys.readouterr()

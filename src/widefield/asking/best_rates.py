@@ -16,6 +16,7 @@ from ..base.arrays import Floats
 from ..base.errors import InvalidInput
 from ..base.rate_curves import RateCurves
 from ..base.session import progress_bar
+from ..base.tables import number, with_error
 from ..problem.problem import Problem
 from ..problem.schedules import rates_of
 from .stable_rates import bracket, limit_at_start
@@ -47,6 +48,34 @@ class LearningRates(
     def rate(self) -> float:
         """The best learning rate of the largest width."""
         return float(self.optimal[-1])
+
+    @property
+    def verdict(self) -> str:
+        """Whether the best rate transfers, and what it costs the largest width to take that of the smallest."""
+        said = super().verdict
+        if len(self.values) < 2 or self.at_edge.any():
+            return said
+        taken = self._with_the_first()
+        if taken.endswith("diverges"):
+            return f"it does not transfer: {taken}; {said.partition(': ')[2]}"
+        return f"{said}; {taken}"
+
+    def _with_the_first(self) -> str:
+        """The last width at the best rate of the first, and at its own; two standard errors are no difference."""
+        first, last = (number(value) for value in self.values[[0, -1]])
+        losses, errors = self.data["loss"].values[-1], self.loss_errors[-1]
+        own, other = int(np.nanargmin(losses)), int(np.argmin(np.abs(np.log(self.learning_rates / self.optimal[0]))))
+        taken = f"with the best rate of width {first}, width {last}"
+        if np.isnan(losses[other]):
+            return f"{taken} diverges"
+        ends = f"{taken} ends at {with_error(losses[other], errors[other])}"
+        if other == own:
+            return f"{ends}, its own best"
+        gap = math.hypot(errors[own], errors[other])
+        apart = losses[other] - losses[own] > 2 * gap
+        what = f"{losses[other] / losses[own]:.3g} times as much" if apart else "no difference within error bars"
+        what = "error bars need more than one network" if math.isnan(gap) else what
+        return f"{ends} instead of {with_error(losses[own], errors[own])}: {what}"
 
     @property
     def quantity(self) -> str:

@@ -12,6 +12,7 @@ import xarray as xr
 from ..base import statistics
 from ..base.renamed import former
 from ..problem.gradient_flow import GradientFlow
+from ..problem.network import MLP
 from ..problem.problem import Problem
 from ..problem.theory import Theory
 from ..theories.alternating import AlternatingMonteCarlo
@@ -37,6 +38,8 @@ _ROUNDING = 1e-9
 
 def solvers(problem: Problem) -> list[Theory]:
     """Independent solvers of infinite width, each with settings for this problem. Their scopes say which apply."""
+    if not isinstance(problem.network, MLP):
+        return [InfiniteWidth(4096, 8)]
     linear = problem.network.activation == "linear"
     # Linear networks are exact with any particles, up to the rank tolerance.
     infinite = InfiniteWidth(1024, 2, rank_tolerance=_SHARPEST) if linear else InfiniteWidth(4096, 8)

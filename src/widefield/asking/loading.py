@@ -49,7 +49,9 @@ TABLES = (".csv", ".tsv", ".txt", ".npz")
 """Endings of files that hold data, not a problem."""
 
 
-def problem_of_data(path: str | Path, target: str | Sequence[str] = "y", test_samples: int = 0) -> Problem:
+def problem_of_data(
+    path: str | Path, target: str | Sequence[str] = "y", test_samples: int = 0, leave_out: Sequence[str] = ()
+) -> Problem:
     """A problem to begin with for the data of a CSV or NPZ file.
 
     Standardised inputs and targets, two hidden layers of tanh at richness 1, squared loss, and 100 steps of gradient
@@ -58,7 +60,7 @@ def problem_of_data(path: str | Path, target: str | Sequence[str] = "y", test_sa
     names = target if isinstance(target, str) else tuple(target)
     return Problem(
         MLP(hidden_layers=2, activation="tanh", richness=1.0),
-        File(path, target=names, test_samples=test_samples, standardise=True),
+        File(path, target=names, test_samples=test_samples, leave_out=tuple(leave_out), standardise=True),
         optimiser=SGD(learning_rate="auto", steps=100),
     )
 

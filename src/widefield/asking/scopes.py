@@ -33,6 +33,7 @@ def _yes(answer: bool) -> str:
 
 
 _ROWS: dict[str, Callable[[Scope], str]] = {
+    "networks": lambda scope: "any" if scope.networks is None else ", ".join(n.kind for n in scope.networks),
     "learning rules": _rules,
     "losses": lambda scope: "any" if scope.losses is None else ", ".join(loss.kind for loss in scope.losses),
     "gradient flow": lambda scope: _yes(scope.optimisers is None or GradientFlow in scope.optimisers),

@@ -11,12 +11,12 @@ from functools import cache, lru_cache
 import numpy as np
 
 from ..base import check
-from ..base.errors import InvalidInput
+from ..base.errors import NoLearningRate
 from ..kernels.empirical import network_kernels
 from ..kernels.stability import KernelLimit, kernel_limit
 from ..problem.optimisers import SGD
 from ..problem.problem import Problem
-from .trials import Trials, stand_in
+from .trials import Trials, check_layers, stand_in
 
 FRACTION = 0.5
 """What `SGD(learning_rate="auto")` takes of the largest rate."""
@@ -131,7 +131,7 @@ def stable_rate(
     trials = Trials(problem, width, steps)
     limit = limit_at_start(problem, trials.width)
     if not (0 < limit.rate < math.inf):
-        raise InvalidInput(
+        raise NoLearningRate(
             f"the tangent kernel at the start has the largest eigenvalue {limit.eigenvalue:g}, so that no learning "
             "rate follows from it: are all inputs zero, or is the feedback opposed to the weights?"
         )
@@ -154,7 +154,7 @@ def bracket(fails: Callable[[float], bool], scale: float, begin: float, resoluti
     while failing(low) or failing(low / _DOWN):
         low /= _DOWN
         if low < _LEAST * scale:
-            raise InvalidInput(
+            raise NoLearningRate(
                 f"training fails at all learning rates from {begin:g} down to {low:.1g}: the loss does not fall at "
                 "all, or inputs and targets are too large; see wf.data.standardised"
             )
@@ -200,6 +200,7 @@ def _found(problem: Problem) -> StableRate:
 def limit_at_start(problem: Problem, width: float = math.inf) -> KernelLimit:
     """From the static kernel, or from that of a network where it is not known, or of that width."""
     samples = problem.samples
+    check_layers(problem)
     small = samples.samples * samples.outputs <= _KERNEL_SIZE
     if (math.isinf(width) or not small) and _is_known(problem):
         return kernel_limit(problem)

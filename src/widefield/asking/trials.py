@@ -13,6 +13,7 @@ from ..base import check
 from ..base.errors import InvalidInput
 from ..base.session import Session
 from ..data.arrays import Data
+from ..problem.network import MLP
 from ..problem.optimisers import SGD
 from ..problem.problem import Problem, Record
 from ..theories.finite_width import FiniteWidth
@@ -52,6 +53,7 @@ class Trials:
     def __init__(self, problem: Problem, width: float = math.inf, steps: int | None = None) -> None:
         if not isinstance(problem, Problem):
             raise InvalidInput(f"problem = {check.shown(problem)} must be a Problem")
+        check_layers(problem)
         if not isinstance(problem.optimiser, SGD):
             raise InvalidInput(
                 f"optimiser = {problem.optimiser.kind!r} has no learning rate; give SGD(learning_rate=..., steps=...)"
@@ -117,6 +119,15 @@ class Trials:
             if not engine.scope.reasons(self.problem):
                 return engine
         return FiniteWidth(stand_in(samples.samples), dtype="float32")
+
+
+def check_layers(problem: Problem) -> None:
+    """Refuse networks whose tangent kernel at the start is not known without training them."""
+    if not isinstance(problem.network, MLP):
+        raise InvalidInput(
+            f"network = {problem.network.heading!r}: learning rates are found for networks of the kind 'mlp' only; "
+            "give a number, below 2 over the largest eigenvalue of `ntk` at step 0 of wf.FiniteWidth"
+        )
 
 
 def whole_width(name: str, width: float) -> float:

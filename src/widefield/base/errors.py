@@ -31,6 +31,14 @@ class TooFewParticles(InvalidInput):
     """A population has fewer particles than independent vectors; more of them would do."""
 
 
+class NoLearningRate(InvalidInput):
+    """Training fails at every learning rate that was tried, so none can be named."""
+
+
+class SingularKernel(InvalidInput):
+    """A kernel cannot be inverted: samples that are duplicates, or too small a ridge."""
+
+
 class UnknownName(InvalidInput):
     """A name (activation, rule, file key, ...) that nothing is registered under."""
 

@@ -52,6 +52,14 @@ class RateCurves(Result):
         return np.asarray(self.data[self.over].values)
 
     @property
+    def loss_errors(self) -> Float[Floats, "n r"]:
+        """Standard errors of the losses; NaN where there are none."""
+        known = (
+            self.data["loss_error"].values if "loss_error" in self.data else np.full(self.data["loss"].shape, np.nan)
+        )
+        return np.asarray(known)
+
+    @property
     def optimal(self) -> Float[Floats, " n"]:
         """The best rate of every network: the minimum of a parabola through the best three in log rate and log loss.
 
@@ -123,17 +131,18 @@ class RateCurves(Result):
 
     def table(self) -> Any:
         """Best and largest working rates, and the loss that the best one leaves."""
-        from ..base.tables import number, table
+        from ..base.tables import number, table, with_error
 
         made = table((self.unit, "best rate", "largest that works", "loss at the best"))
-        rows = zip(self.values, self.optimal, self.largest, self.at_edge, self.data["loss"].values, strict=True)
-        for value, best, largest, edge, losses in rows:
+        columns = (self.values, self.optimal, self.largest, self.at_edge, self.data["loss"].values, self.loss_errors)
+        for value, best, largest, edge, losses, errors in zip(*columns, strict=True):
             if math.isnan(largest):
                 made.add_row(number(value), "none works", "", "")
                 continue
             remark = " (edge)" if edge else ""
             beyond = "> " if largest == self.learning_rates[-1] else ""
-            made.add_row(number(value), f"{best:.4g}{remark}", f"{beyond}{largest:.4g}", f"{np.nanmin(losses):.4g}")
+            left = with_error(float(np.nanmin(losses)), float(errors[_best(losses)]))
+            made.add_row(number(value), f"{best:.4g}{remark}", f"{beyond}{largest:.4g}", left)
         return made
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from importlib.resources import files as package_files
 from pathlib import Path
 from typing import Any
@@ -28,11 +29,14 @@ def template() -> str:
     return package_files("widefield.cli").joinpath("template.toml").read_text(encoding="utf-8")
 
 
-def template_of_data(problem: Path, data: Path, target: str | list[str], test_samples: int) -> str:
+def template_of_data(
+    problem: Path, data: Path, target: str | list[str], test_samples: int, leave_out: Sequence[str]
+) -> str:
     """The same about a file of data: standardised, and at a learning rate that is found when it is solved."""
     place = os.path.relpath(data.expanduser().absolute(), problem.expanduser().absolute().parent)
     chosen: dict[str, Any] = {"kind": "file", "path": Path(place).as_posix(), "target": target, "standardise": True}
     chosen |= {"test_samples": test_samples} if test_samples else {}
+    chosen |= {"leave_out": list(leave_out)} if leave_out else {}
     notes = "# inputs = [...]              # all other columns if it is not given\n"
     notes += "# classes = true              # numbers are names of classes; words always are\n"
     head, _, rest = template().partition("[data]\n")

@@ -19,6 +19,9 @@ ProblemFile = Annotated[Path, typer.Argument(help="A problem in TOML; `widefield
 Target = Annotated[
     str | None, typer.Option(help="Column to predict, of your own data; several by commas. y if not given.")
 ]
+LeaveOut = Annotated[
+    str | None, typer.Option("--leave-out", help="Columns of your own CSV file that are no inputs, by commas.")
+]
 TestSamples = Annotated[int, typer.Option(help="So many of the last rows of your own data are test samples.")]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="Save to this file (NetCDF).")]
 Plot = Annotated[Path | None, typer.Option(help="Draw a figure into this file (png, pdf, svg).")]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..base import files, tables
-from .options import Overwrite, Plot, ProblemFile, Quiet, Seeds, Target, TestSamples
+from .options import LeaveOut, Overwrite, Plot, ProblemFile, Quiet, Seeds, Target, TestSamples
 from .terminal import (
     check_answer,
     check_figure,
@@ -34,6 +35,7 @@ def solve(
     problem: ProblemFile,
     output: OutputFile,
     target: Target = None,
+    leave_out: LeaveOut = None,
     test_samples: TestSamples = 0,
     width: Annotated[str | None, typer.Option(help="Neurons in a hidden layer, or inf, which is the default.")] = None,
     theory: Annotated[str | None, typer.Option(help="Another theory, by its kind: lazy, perturbative, ...")] = None,
@@ -65,7 +67,7 @@ def solve(
 
     check_answer(output)
     checkpoint = output.with_name(f"{output.name}.checkpoint")
-    described = problem_or_data(problem, target, test_samples)
+    described = problem_or_data(problem, target, test_samples, words(leave_out))
     if isinstance(described, Problem):
         options = {"width": _neurons(width), "seeds": seeds, "seed": seed, "dtype": dtype, "particles": particles}
         chosen = _theory(theory, options | {"replicas": replicas, "tolerance": tolerance, "method": method})
@@ -100,21 +102,26 @@ def solve(
         fail(f"{answer.message}; {what_helps(answer)}", 1)
 
 
-def problem_or_data(path: Path, target: str | None, test_samples: int) -> Question:
+def problem_or_data(path: Path, target: str | None, test_samples: int, leave_out: Sequence[str]) -> Question:
     """The problem that a TOML file describes, or one to begin with for the data of another file."""
     from ..asking.loading import TABLES, problem_of_data, read_problem
 
     if path.suffix.lower() in TABLES:
-        return problem_of_data(path, targets(target), test_samples)
-    if target is not None or test_samples:
-        fail(f"--target and --test-samples belong to files of data; in {path} the section [data] says it", 2)
+        return problem_of_data(path, targets(target), test_samples, leave_out)
+    if target is not None or test_samples or leave_out:
+        fail(f"--target, --leave-out and --test-samples belong to files of data; in {path} [data] says it", 2)
     return read_problem(path)
 
 
 def targets(target: str | None) -> str | list[str]:
     """One column, or several by commas."""
-    names = [name.strip() for name in (target or "y").split(",")]
+    names = words(target or "y")
     return names[0] if len(names) == 1 else names
+
+
+def words(given: str | None) -> list[str]:
+    """What stands between commas."""
+    return [word.strip() for word in (given or "").split(",") if word.strip()]
 
 
 def _theory(kind: str | None, options: dict[str, Any]) -> Theory:
@@ -195,6 +202,7 @@ def new(
     problem: Annotated[Path, typer.Argument(help="The file to write.")],
     data: Annotated[Path | None, typer.Option(help="Your own data: a CSV or NPZ file, beside which it stays.")] = None,
     target: Target = None,
+    leave_out: LeaveOut = None,
     test_samples: TestSamples = 0,
     overwrite: Overwrite = False,
 ) -> None:
@@ -202,12 +210,13 @@ def new(
     from .demo import template, template_of_data
 
     check_new(problem, overwrite=overwrite)
-    if data is None and (target is not None or test_samples):
-        fail("--target and --test-samples belong to --data, a CSV or NPZ file", 2)
+    if data is None and (target is not None or test_samples or leave_out):
+        fail("--target, --leave-out and --test-samples belong to --data, a CSV or NPZ file", 2)
     text = template()
     if data is not None:
-        problem_or_data(data, target, test_samples)  # whatever is wrong with the file is said now
-        text = template_of_data(problem, data, targets(target), test_samples)
+        without = words(leave_out)
+        problem_or_data(data, target, test_samples, without)  # whatever is wrong with the file is said now
+        text = template_of_data(problem, data, targets(target), test_samples, without)
     files.write_text(problem, text)
     console.print(f"wrote {problem}; now: widefield solve {problem} --width 1024 --seeds 8 -o run.nc", soft_wrap=True)
 

@@ -8,8 +8,8 @@ from typing import Annotated, TypeVar
 import typer
 
 from ..base.errors import InvalidInput
-from .options import Overwrite, Quiet, Target
-from .solve import targets
+from .options import LeaveOut, Overwrite, Quiet, Target
+from .solve import targets, words
 from .terminal import say
 
 Number = TypeVar("Number", int, float)
@@ -18,6 +18,7 @@ Number = TypeVar("Number", int, float)
 def study(
     data: Annotated[Path, typer.Argument(help="Your own data: a CSV or NPZ file.")],
     target: Target = None,
+    leave_out: LeaveOut = None,
     classes: Annotated[
         bool, typer.Option("--classes", help="Numbers in the target column are names of classes.")
     ] = False,
@@ -52,6 +53,7 @@ def study(
     made = ask(
         data,
         target=targets(target),
+        leave_out=words(leave_out),
         classes=True if classes else None,
         network=dataclasses.replace(NETWORK, activation=activation),
         minutes=minutes,
@@ -59,7 +61,7 @@ def study(
         richness=Grid.richness if richness is None else _numbers("richness", richness, float),
         depths=Grid.depths if depths is None else _numbers("depths", depths, int),
         widths=Grid.widths if widths is None else _numbers("widths", widths, int),
-        rules=[] if rules is None else _words(rules),
+        rules=words(rules),
         width=width,
         seed=seed,
         overwrite=overwrite,
@@ -68,15 +70,10 @@ def study(
     say(str(made))
 
 
-def _words(given: str) -> list[str]:
-    """Between commas."""
-    return [word.strip() for word in given.split(",") if word.strip()]
-
-
 def _numbers(name: str, given: str, kind: type[Number]) -> list[Number]:
     """Between commas."""
     try:
-        return [kind(word) for word in _words(given)]
+        return [kind(word) for word in words(given)]
     except ValueError:
         whole = "whole numbers" if kind is int else "numbers"
         raise InvalidInput(f"--{name} {given} must be {whole} with commas between them") from None

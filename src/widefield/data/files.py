@@ -25,15 +25,17 @@ from .tables import Part, read_csv, read_npz
 class File(DataSource, kind="file"):
     """A CSV or NPZ file, a row a sample. A `Problem` keeps the arrays, not the file, and so does all that is saved.
 
-    Of CSV, `target` and `inputs` are names of columns, which the first line holds, and inputs are all other columns if
-    they are not named. Of NPZ they are names of arrays, and inputs are "x"; arrays whose names end in "_test" are test
-    samples. Targets that are words are classes: two become y = -1 and +1, in alphabetical order; more become one
-    output each, y_c = 1 for the class of the sample and 0 for the others. Missing values are refused, with their place.
+    Of CSV, `target` and `inputs` are names of columns, which the first line holds; if inputs are not named, they are
+    all other columns, but for those in `leave_out`. Of NPZ they are names of arrays, and inputs are "x"; arrays whose
+    names end in "_test" are test samples. Targets that are words are classes: two become y = -1 and +1, in alphabetical
+    order; more become one output each, y_c = 1 for the class of the sample and 0 for the others. Missing values are
+    refused, with their place.
 
     Args:
         path: the file; in TOML relative to the TOML file. "~" means the home folder.
         target: column of targets, or several; array of targets.
         inputs: columns of inputs; array of inputs.
+        leave_out: of CSV, columns that are no inputs, instead of naming all that are.
         test_path: another file of the same kind with test samples.
         test_samples: so many of the last rows are test samples.
         classes: True if numbers are names of classes, False if targets must be numbers; None looks at them.
@@ -47,12 +49,18 @@ class File(DataSource, kind="file"):
     test_samples: int = 0
     classes: bool | None = None
     standardise: bool = False
+    leave_out: str | tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check the fields."""
         put(self, path=_path("path", self.path), target=_names("target", self.target))
         if self.inputs is not None:
             put(self, inputs=_names("inputs", self.inputs))
+        if self.leave_out != ():
+            put(self, leave_out=_names("leave_out", self.leave_out))
+            if self.inputs is not None or self._is_npz(self.path):
+                why = "of an NPZ file, inputs are one array" if self._is_npz(self.path) else "inputs are named already"
+                raise InvalidInput(f"leave_out = {self.leave_out!r}: {why}")
         if self.test_path is not None:
             put(self, test_path=_path("test_path", self.test_path))
         put(self, test_samples=check.integer("test_samples", self.test_samples))
@@ -106,7 +114,8 @@ class File(DataSource, kind="file"):
         if not found.is_file():
             raise FileProblem(f"there is no file {found}")
         if not self._is_npz(path):
-            return read_csv(found, self._targets, self._inputs, classes)
+            without = (self.leave_out,) if isinstance(self.leave_out, str) else self.leave_out
+            return read_csv(found, self._targets, self._inputs, without, classes)
         for name, given in (("target", self._targets), ("inputs", self._inputs or ("x",))):
             if len(given) > 1:
                 raise InvalidInput(f"{name} = {given!r}: of an NPZ file it is the name of one array")

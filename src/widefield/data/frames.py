@@ -74,7 +74,9 @@ def _refuse(name: str, value: Any, places: NDArray[np.int64], what: str) -> None
     where = f"row {row}"
     if rest:
         where += f", column {(columns or range(rest[0] + 1))[rest[0]]!r}"
+    word = what != "no value"
+    helps = "put numbers in place of words (pandas.get_dummies), or leave out the column" if word else ""
     raise InvalidInput(
-        f"{name} has {what} in {where} (rows are counted from 0; {len(places)} such places in all): fill it in, or "
-        "leave out the row or the column"
+        f"{name} has {what} in {where} (rows are counted from 0; {len(places)} such places in all): "
+        f"{helps or 'fill it in, or leave out the row or the column'}"
     )

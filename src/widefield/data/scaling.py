@@ -103,6 +103,8 @@ class Standardised(DataSource, kind="standardised"):
     def scaling(self) -> Scaling:
         """What is subtracted and divided by."""
         raw = self.data.load()
+        if raw.x.ndim > 2:
+            raise InvalidInput(f"x has shape {raw.x.shape}: what has positions must be standardised beforehand")
         mean, factor = _of_inputs(raw.x, self.inputs)
         scaled = self.targets if self.targets is not None else not (self.classes or are_classes(raw.y))
         if not scaled:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,14 +37,20 @@ class Part(NamedTuple):
         return Part(self.x[chosen], self.y[chosen], self.columns)
 
 
-def read_csv(path: Path, targets: Sequence[str], inputs: Sequence[str] | None, classes: bool | None) -> Part:
+def read_csv(
+    path: Path, targets: Sequence[str], inputs: Sequence[str] | None, leave_out: Sequence[str], classes: bool | None
+) -> Part:
     """Inputs and targets from columns of a text file whose first line has their names.
 
-    Commas, semicolons or tabs stand between columns. Targets are classes if `classes`, or if that is None and the one
-    column of targets holds anything but numbers; all other columns must hold numbers, and no cell may be empty.
+    Commas, semicolons or tabs stand between columns. Inputs are those that are named, or all columns but the targets
+    and those that are left out. Targets are classes if `classes`, or if that is None and the one column of targets
+    holds anything but numbers; inputs must be numbers, and no cell of a column that is used may be empty.
     """
     table = _Table(path)
-    chosen = [name for name in table.names if name not in targets] if inputs is None else list(inputs)
+    for name in leave_out:
+        table.check(name)
+    others = [name for name in table.names if name not in targets and name not in leave_out]
+    chosen = others if inputs is None else list(inputs)
     for name in (*targets, *chosen):
         table.column(name)
     if not chosen:
@@ -80,15 +87,19 @@ class _Table:
                 raise FileProblem(f"{path}, line {line}: {len(row)} cells for {len(self.names)} columns")
         self._cells = {name: [row[k].strip() for _, row in rows[1:]] for k, name in enumerate(self.names)}
 
-    def column(self, name: str) -> list[str]:
-        """The cells of a column, none of which is missing."""
+    def check(self, name: str) -> None:
+        """Whether there is such a column."""
         if name not in self._cells:
             raise UnknownName(f"column of {self.path}", name, self.names)
+
+    def column(self, name: str) -> list[str]:
+        """The cells of a column, none of which is missing."""
+        self.check(name)
         for line, cell in zip(self.lines, self._cells[name], strict=True):
             if cell.lower() in _MISSING:
                 raise FileProblem(
                     f"{self.path}, line {line}, column {name!r}: the value {cell!r} is missing; leave the line out, "
-                    "or the column with inputs = [...]"
+                    f"or the column with {_left_out(name)}"
                 )
         return self._cells[name]
 
@@ -101,15 +112,21 @@ class _Table:
         found = [_number(cell) for cell in self.column(name)]
         for line, cell, value in zip(self.lines, self._cells[name], found, strict=True):
             if value is None or not np.isfinite(value):
-                raise FileProblem(
-                    f"{self.path}, line {line}, column {name!r}: {cell!r} is not a finite number; choose columns of "
-                    "numbers with inputs = [...]"
-                )
+                helps = f"put numbers in its place, or leave the column out with {_left_out(name)}"
+                if cell.count(",") == 1 and _number(cell.replace(",", ".")) is not None:
+                    helps = "write decimal points, not commas"
+                where = f"{self.path}, line {line}, column {name!r}"
+                raise FileProblem(f"{where}: {cell!r} is not a finite number; {helps}")
         return np.array(found, dtype=np.float64)
 
     def texts(self, name: str) -> NDArray[Any]:
         """A column of names."""
         return np.array(self.column(name), dtype=str)
+
+
+def _left_out(name: str) -> str:
+    """What to type in Python and TOML, and on the command line."""
+    return f"leave_out = [{name!r}] (--leave-out {shlex.quote(name)})"
 
 
 def _number(text: str) -> float | None:

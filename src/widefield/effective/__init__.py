@@ -24,7 +24,7 @@ of many samples `trained_outputs`, `TrainedOutputs`; \
 their kernel `trained_ntk`, `stability_limit` |
 | models that are quadratic in their parameters | `QuadraticModel`, `nearly_kernel_prediction`, `effective_kernel` |
 | Bayesian inference at finite width; inside the network; in the space of parameters | `finite_posterior`, \
-`FinitePosterior`; `learned_representation`, `conditional_metric`; `most_probable` |
+`FinitePosterior`, `DrawnPosterior`; `learned_representation`, `conditional_metric`; `most_probable` |
 | which network do the data favour? | `evidence_map`, `posterior_odds`, `best_weight_variance` |
 | do finite networks agree? | `check`, `Check` |
 
@@ -80,6 +80,8 @@ if TYPE_CHECKING:
     from .advice import Advice as Advice
     from .advice import advise as advise
     from .agreement import Check as Check
+    from .bayes_draws import DrawnPosterior as DrawnPosterior
+    from .bayes_draws import drawn_posterior as drawn_posterior
     from .bayes_hidden import LearnedRepresentation as LearnedRepresentation
     from .bayes_hidden import conditional_metric as conditional_metric
     from .bayes_hidden import learned_representation as learned_representation

@@ -97,7 +97,11 @@ class Correlator:
 @dataclass(frozen=True, eq=False)
 class Check(Result, kind="check of a flow", asked={"network": MLP}, figure="widefield.effective.plots:agreement"):
     """Theory against networks: `metric`, `vertex`, `nlo_metric` of the layers 2 .. L+1; `four_point` of the outputs, or
-    all correlators of the NTK (`ntk`, `nlo_ntk`, `cross_shared`, `cross_paired`, `variance_shared`, `variance_paired`).
+    all correlators of the NTK (`ntk`, `nlo_ntk`, `cross_shared`, `cross_paired`, `variance_shared`, `variance_paired`,
+    and `between_layers` of neighbours). With targets there are `log_evidence`, `posterior_mean`, `posterior_covariance`
+    and `learned_metric`, E[Ghat | y] of the layers 2 .. L+1, and with `nlo_` before it n_L times what finite width adds
+    to the first three; `gradients` are the means of squared gradients and
+    `gradient_variance` n_L times their variances, of the biases of the layers 1 .. L, then of all weights.
 
     metric is E[Ghat] over pairs, vertex n_{l-1} Cov(Ghat, Ghat), nlo_metric n_{l-1} (E[Ghat] - K) and four_point
     Cov(z_ia z_ib, z_jc z_jd) of two outputs i != j, which is E[z z z z]_c of PDLT eq. (4.77) there.
@@ -154,9 +158,12 @@ class Check(Result, kind="check of a flow", asked={"network": MLP}, figure="wide
         square, labels = (layers, size, size), (layers, *(samples,) * 4)
         shapes = {"vertex": square, "four_point": (size, size), "cross_shared": square, "variance_shared": square}
         shapes |= {"cross_paired": labels, "variance_paired": labels}
+        shapes |= dict.fromkeys(("metric", "nlo_metric", "ntk", "nlo_ntk"), (layers, size))
+        shapes["between_layers"] = (layers - 1, 2, size, 2, size)
         found = []
         for name in self.data["correlator"].values:
-            shape = shapes.get(str(name), (layers, size))
+            count = int(np.isfinite(self.data["predicted"].sel(correlator=name)).sum())
+            shape = shapes.get(str(name), (count,))
             rows = (self.data[column].sel(correlator=name).values[: math.prod(shape)] for column in _COLUMNS)
             found.append(Correlator(str(name), *(row.reshape(shape) for row in rows)))
         return tuple(found)

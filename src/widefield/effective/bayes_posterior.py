@@ -137,13 +137,7 @@ def inferred(found: Flow, y: ArrayLike, *, noise: float = 0.0, stacklevel: int =
     shared, outputs = terms.shared_covariance()[new], range(terms.outputs)
     wired = np.array([[terms.cross_covariance(i, k)[new] for k in outputs] for i in outputs])
     expansion = expansion_parameter(terms)
-    if expansion > RELIABLE:
-        warnings.warn(
-            f"the order 1/n of the log evidence scatters by {expansion:.2g} over targets from the prior, more than "
-            f"{RELIABLE}: widths {found.widths} are small for {count} samples and {terms.outputs} outputs",
-            NotAccurate,
-            stacklevel=stacklevel,
-        )
+    warn_if_narrow(expansion, found.widths, count, terms.outputs, stacklevel=stacklevel + 1)
     return FinitePosterior(
         posterior(Blocks(K[:count, :count], K[count:, :count], K[new]), terms.y, ridge=noise),
         evidence(terms.factor, terms.y),
@@ -166,6 +160,17 @@ def observed(found: Flow, y: ArrayLike, *, noise: float = 0.0, layer: int | None
     factor = factorised(K[:count, :count], noise)
     covariance = found.covariances[layer - 1]
     return Terms(K, found.metric(layer) - K, covariance, found.pairs, factor, targets)
+
+
+def warn_if_narrow(expansion: float, widths: Sequence[int], samples: int, outputs: int, *, stacklevel: int) -> None:
+    """Warn where the order 1/n^2 may be as large as the order 1/n."""
+    if expansion > RELIABLE:
+        warnings.warn(
+            f"the order 1/n of the log evidence scatters by {expansion:.2g} over targets from the prior, more than "
+            f"{RELIABLE}: widths {tuple(widths)} are small for {samples} samples and {outputs} outputs",
+            NotAccurate,
+            stacklevel=stacklevel,
+        )
 
 
 def expansion_parameter(terms: Terms) -> float:

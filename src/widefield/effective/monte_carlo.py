@@ -12,13 +12,17 @@ from numpy.typing import ArrayLike
 
 from ..base import check as checks
 from ..base.arrays import Floats
+from ..base.errors import InvalidInput
 from ..base.renamed import renamed
 from ..base.session import counting_bar
 from ..base.statistics import covariance_and_error, mean_and_error
+from ..data.samples import column
 from ..gaussian.sample_pairs import Pairs
 from ..problem.network import MLP, widths_of
 from . import sampler
 from .agreement import Check, Correlator
+from .bayes_check import Targets, measured_posterior, posterior_correlators
+from .gradient_check import gradient_correlators, measured_gradients
 from .tangent_check import Asked as _Asked
 from .tangent_check import ntk_correlators
 from .vertex_flow import Flow, flow
@@ -41,6 +45,9 @@ def check(
     explicit: bool = False,
     threshold: float = 4.0,
     ntk: bool = False,
+    gradients: bool = False,
+    y: ArrayLike | None = None,
+    noise: float = 0.0,
     weight_rates: float | tuple[float, ...] = 1.0,
     bias_rates: float | tuple[float, ...] | None = None,
     points: int = 2**13,
@@ -60,24 +67,49 @@ def check(
         explicit: draw all weights and biases, not only metrics (about n/4 times slower).
         threshold: of `agrees`, in standard errors.
         ntk: the neural tangent kernel too, of networks with all their weights (in the place of `four_point`).
+        gradients: squared gradients of all layers too, of networks with all their weights: drawn anew for every group
+            of parameters.
+        y: targets of the first inputs, one column for each output: evidence and posterior too, see `finite_posterior`.
+        noise: of the targets.
         weight_rates, bias_rates: of the NTK, see `ntk_flow`.
         points: Sobol points of the prediction.
         progress: True or False for a progress bar, None for one on terminals only.
     """
-    sizes = widths_of(network, widths)
+    sizes, inputs = widths_of(network, widths), checks.inputs(x, None)[0]
     seeds, seed = checks.integer("seeds", seeds, least=100), checks.integer("seed", seed)
     threshold, explicit = checks.number("threshold", threshold, above=0.0), checks.flag("explicit", explicit)
+    targets = None if y is None else _targets(y, noise, len(inputs))
+    both = sizes, tuple(2 * n for n in sizes)
+    theory: Flow
     if checks.flag("ntk", ntk):
         asked = _Asked(network, x, sizes, weight_rates, bias_rates, seeds, seed, points)
-        return Check.of(*ntk_correlators(asked, progress), seeds=seeds, threshold=threshold, explicit=True)
-    theory = flow(network, x, sizes, points=points)
-    measured = []
-    with counting_bar("networks against theory", "networks", progress) as bar:
-        for k, n in enumerate((sizes, tuple(2 * n for n in sizes))):
-            report = partial(_report, bar, k * seeds, 2 * seeds)
-            measured.append(_Measured.of(_draw(network, x, n, seeds, 2 * seed + k, explicit, report), theory, n))
-    correlators = [_compared(name, theory, *measured) for name in _NAMES]
+        theory, correlators = ntk_correlators(asked, progress)
+        explicit = True
+        given = partial(sampler.networks, network, inputs, seeds=seeds)
+        metrics = [given(n, seed=2**33 + 2 * seed + k).metrics for k, n in enumerate(both)] if targets else []
+    else:
+        theory, measured, metrics = flow(network, x, sizes, points=points), [], []
+        with counting_bar("networks against theory", "networks", progress) as bar:
+            for k, n in enumerate(both):
+                report = partial(_report, bar, k * seeds, 2 * seeds)
+                drawn = _draw(network, x, n, seeds, 2 * seed + k, explicit, report)
+                measured.append(_Measured.of(drawn, theory, n))
+                metrics.append(drawn.metrics)
+        correlators = [_compared(name, theory, *measured) for name in _NAMES]
+    if targets:
+        weighed = [measured_posterior(each, targets) for each in metrics]
+        correlators = [*correlators, *posterior_correlators(theory, targets, inputs, *weighed)]
+    if checks.flag("gradients", gradients):
+        slopes = [measured_gradients(network, inputs, n, seeds, 2**34 + 2 * seed + k) for k, n in enumerate(both)]
+        correlators = [*correlators, *gradient_correlators(network, inputs, sizes, *slopes)]
     return Check.of(theory, correlators, seeds=seeds, threshold=threshold, explicit=explicit)
+
+
+def _targets(y: ArrayLike, noise: float, samples: int) -> Targets:
+    values = column("y", y)
+    if not 1 <= len(values) <= samples:
+        raise InvalidInput(f"y has {len(values)} rows; there are {samples} inputs, and y must be of the first ones")
+    return Targets(values, checks.number("noise", noise, least=0.0))
 
 
 def _report(bar: Callable[[int, int], None], before: int, total: int, done: int) -> None:

@@ -69,6 +69,14 @@ def _measured(networks: TangentNetworks, theory: NTKFlow, below: Floats) -> dict
     def shifted(mean: Measured, limit: Floats) -> Measured:
         return below[:, None] * (mean[0] - pairs.of(limit[1:])), below[:, None] * mean[1]
 
+    def neighbours() -> Measured:
+        both = np.stack([G, X], axis=2)
+        flat = both.reshape(len(both), len(below), -1)
+        found = [covariance_and_error(flat[:, k + 1], flat[:, k]) for k in range(len(below) - 1)]
+        shape = (len(found), 2, G.shape[-1], 2, G.shape[-1])
+        value, error = (np.reshape([part[side] for part in found], shape) for side in (0, 1))
+        return below[:-1, None, None, None, None] * value, below[:-1, None, None, None, None] * error
+
     metric, tangent = mean_and_error(G), mean_and_error(X)
     scale = below[:, None, None, None, None]
     return {
@@ -81,6 +89,7 @@ def _measured(networks: TangentNetworks, theory: NTKFlow, below: Floats) -> dict
         "cross_paired": (scale * networks.cross_paired[0], scale * networks.cross_paired[1]),
         "variance_shared": spread(X, X),
         "variance_paired": (scale * networks.variance_paired[0], scale * networks.variance_paired[1]),
+        "between_layers": neighbours(),
     }
 
 
@@ -96,4 +105,19 @@ def _compared(theory: NTKFlow, narrow: dict[str, Measured], wide: dict[str, Meas
     for name in ("vertex", "cross_shared", "cross_paired", "variance_shared", "variance_paired"):
         predicted, uncertain = (np.asarray(data[part].values[1:]) for part in (name, f"{name}_error"))
         found.append(Correlator.of_limit(name, predicted, uncertain, narrow[name], wide[name]))
+    if theory.depth > 2:
+        between = np.stack([theory.between_layers(layer, layer + 1) for layer in range(2, theory.depth)])
+        name = "between_layers"
+        found.append(Correlator.of_limit(name, between, _uncertain(theory), narrow[name], wide[name]))
     return found
+
+
+def _uncertain(theory: NTKFlow) -> Floats:
+    """Of `between_layers`: relative errors of what enters from the lower layer, at most."""
+    relative = []
+    for name in ("vertex", "cross_shared", "variance_shared"):
+        value, error = (np.asarray(theory.data[part].values[1:-1]) for part in (name, f"{name}_error"))
+        size = np.sqrt(np.mean(value**2, axis=(1, 2)))
+        relative.append(np.sqrt(np.mean(error**2, axis=(1, 2))) / np.where(size > 0, size, 1.0))
+    between = np.stack([theory.between_layers(layer, layer + 1) for layer in range(2, theory.depth)])
+    return np.asarray(np.max(relative, axis=0)[:, None, None, None, None] * np.abs(between))

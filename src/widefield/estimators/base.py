@@ -12,6 +12,7 @@ from ..base import check
 from ..base.arrays import Floats
 from ..problem.network import MLP
 from .covariance import source
+from .finite_width import FiniteRegression, fit_finite, maximised_finite, of_networks
 from .hyperparameters import maximised
 from .network_parameters import NetworkParameters
 from .regression import Regression, fit
@@ -22,7 +23,7 @@ class KernelModel(NetworkParameters):
 
     default: ClassVar[MLP] = MLP(3, "relu", weight_variances=2.0, bias_variances=0.1, train_biases=True)
 
-    regression_: Regression
+    regression_: Regression | FiniteRegression
     network_: MLP | None
     ridge_: float
     log_evidence_: float
@@ -37,6 +38,8 @@ class KernelModel(NetworkParameters):
         bias_variances: Any = None,
         train_biases: bool | None = None,
         kernel: Any = "ntk",
+        rule: Any = None,
+        width: int | None = None,
         ridge: float = 1e-3,
         optimise: bool = False,
         restarts: int = 2,
@@ -49,6 +52,8 @@ class KernelModel(NetworkParameters):
         self.bias_variances = bias_variances
         self.train_biases = train_biases
         self.kernel = kernel
+        self.rule = rule
+        self.width = width
         self.ridge = ridge
         self.optimise = optimise
         self.restarts = restarts
@@ -56,12 +61,20 @@ class KernelModel(NetworkParameters):
 
     def _fit(self, x: Floats, targets: Floats) -> None:
         """Choose hyperparameters, and regress the targets (sample, output)."""
-        kernel = source(self._described_network(), self.kernel)
-        ridge = check.number("ridge", self.ridge, least=0.0)
+        kernel = given = source(self._described_network(), self.kernel, self.rule)
+        ridge = first = check.number("ridge", self.ridge, least=0.0)
         restarts = check.integer("restarts", self.restarts, least=0)
+        width = None if self.width is None else check.integer("width", self.width, least=1)
+        if width is not None:
+            of_networks(kernel)
         if check.flag("optimise", self.optimise):
             kernel, ridge = maximised(kernel, x, targets, ridge, restarts, check_random_state(self.random_state))
-        self.regression_ = fit(kernel, x, targets, ridge)
+            if width is not None:
+                kernel, ridge = maximised_finite(given, x, targets, first, width, (kernel, ridge))
+        if width is None:
+            self.regression_ = fit(kernel, x, targets, ridge)
+        else:
+            self.regression_ = fit_finite(kernel, x, targets, ridge, width)
         self.network_, self.ridge_, self.log_evidence_ = kernel.network, ridge, self.regression_.log_evidence
 
     def _checked(self, X: Any) -> Floats:

@@ -6,15 +6,24 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.special
+from jaxtyping import Float
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from ..base.arrays import Floats
+from ..gaussian.sobol import normals
 from .base import KernelModel
+from .finite_width import FiniteRegression
 
 _NODES = np.arange(-8.0, 8.001, 0.25)
 """Of the trapezium rule, which is exact to rounding for functions that are as smooth as these."""
+
+_SHARE = 0.9
+"""Of the smallest eigenvalue of a covariance, that every output has for itself."""
+
+_POINTS = 64
+"""For what outputs have in common: little, so that few points are enough."""
 
 
 class KernelClassifier(ClassifierMixin, KernelModel):  # type: ignore[misc]
@@ -38,6 +47,9 @@ class KernelClassifier(ClassifierMixin, KernelModel):  # type: ignore[misc]
         network: see `KernelRegressor`, as for all others.
         hidden_layers: instead of a network, as `activation`, `weight_variances`, `bias_variances`, `train_biases`.
         kernel: "nngp", "ntk" or a function.
+        rule: whose effective NTK.
+        width: of the prior's networks. Outputs then have variances of their own and are correlated, with which the
+            probabilities are those of a Gaussian.
         ridge: r >= 0.
         optimise: maximise the marginal likelihood of the outputs that are regressed.
         restarts: of the search.
@@ -69,19 +81,48 @@ class KernelClassifier(ClassifierMixin, KernelModel):  # type: ignore[misc]
         x = self._checked(X)
         if len(self.classes_) != 2:
             return self.regression_.mean(x)
-        scores = self._scores(x)
-        return np.asarray((scores[:, 1] - scores[:, 0]) / np.sqrt(2.0))
+        means, covariances = self._outputs(x)
+        apart = covariances[:, 0, 0] + covariances[:, 1, 1] - 2 * covariances[:, 0, 1]
+        return np.asarray((means[:, 1] - means[:, 0]) / _deviation(apart, means))
 
     def predict_proba(self, X: Any) -> Floats:
         """Probability that each output is the largest, (sample, class)."""
-        return largest(self._scores(self._checked(X)))
+        x = self._checked(X)
+        if isinstance(self.regression_, FiniteRegression):
+            return largest_correlated(*self._outputs(x))
+        means, covariances = self._outputs(x)
+        return largest(means / _deviation(covariances[:, 0, 0], means)[:, None])
 
-    def _scores(self, x: Floats) -> Floats:
-        """m_c / s, with s at least a tiny fraction of the largest m_c: it is zero where networks interpolate."""
+    def _outputs(self, x: Floats) -> tuple[Floats, Floats]:
+        """Means (sample, class) and covariances (sample, class, class) of the outputs, noise included."""
         means, variance = self.regression_.moments(x)
+        if isinstance(self.regression_, FiniteRegression):
+            return means, variance + self.ridge_ * np.eye(means.shape[1])
         noise = self.ridge_ if self.regression_.prior is None else 0.0
-        floor = 1e-10 * np.abs(means).max(axis=1) + 1e-300
-        return np.asarray(means / np.maximum(np.sqrt(variance + noise), floor)[:, None])
+        return means, (variance + noise)[:, None, None] * np.eye(means.shape[1])
+
+
+def _deviation(variance: Floats, means: Floats) -> Floats:
+    """At least a tiny fraction of the largest mean: it is zero where networks interpolate."""
+    floor = 1e-10 * np.abs(means).max(axis=1) + 1e-300
+    return np.asarray(np.maximum(np.sqrt(np.maximum(variance, 0.0)), floor))
+
+
+def largest_correlated(means: Float[Floats, "q c"], covariances: Float[Floats, "q c c"]) -> Floats:
+    """Probability that each of several Gaussians is the largest, from means and a covariance.
+
+    Outputs are what is independent of each other, of a variance a little below the smallest eigenvalue, and the rest,
+    which is averaged over Sobol points with their opposites.
+    """
+    values, vectors = np.linalg.eigh(covariances)
+    alone = np.maximum(_SHARE * values[:, 0], (1e-10 * np.abs(means).max(axis=1) + 1e-300) ** 2)
+    roots = vectors * np.sqrt(np.maximum(values - alone[:, None], 0.0))[:, None, :]
+    points = normals(0, 0, means.shape[1], _POINTS)
+    scale = 1 / np.sqrt(alone)[:, None]
+    total = np.zeros_like(means)
+    for point in np.concatenate([points.T, -points.T]):
+        total += largest((means + roots @ point) * scale)
+    return np.asarray(total / (2 * _POINTS))
 
 
 def largest(means: Floats) -> Floats:

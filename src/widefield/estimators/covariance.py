@@ -14,6 +14,7 @@ from ..base.errors import InvalidInput
 from ..kernels import StaticKernel
 from ..kernels.blocks import BLOCK
 from ..problem.network import MLP
+from ..problem.rules import GradientDescent, LearningRule
 
 KERNELS = ("nngp", "ntk")
 
@@ -48,10 +49,11 @@ class Source(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class NetworkKernel:
-    """The NNGP kernel or the NTK of a network."""
+    """The NNGP kernel or the NTK of a network that learns by a rule."""
 
     network: MLP
     name: str
+    rule: LearningRule = dataclasses.field(default_factory=GradientDescent)
 
     @property
     def spans(self) -> list[float]:
@@ -64,22 +66,22 @@ class NetworkKernel:
         changed = {"weight_variances": _times(network.weight_variances, factors[0])}
         if len(factors) > 1:
             changed["bias_variances"] = _times(network.bias_variances, factors[1])
-        return NetworkKernel(dataclasses.replace(network, **changed), self.name)
+        return dataclasses.replace(self, network=dataclasses.replace(network, **changed))
 
     def __call__(self, x: Floats, x2: Floats | None = None) -> Pair:
         """Bayesian inference needs one kernel, trained networks both."""
         inputs = _padded(x), None if x2 is None else _padded(x2)
         shape = len(x), len(x if x2 is None else x2)
         if self.name == "nngp":
-            nngp = np.ascontiguousarray(StaticKernel(self.network).nngp(*inputs)[: shape[0], : shape[1]])
+            nngp = np.ascontiguousarray(StaticKernel(self.network, self.rule).nngp(*inputs)[: shape[0], : shape[1]])
             return Pair(nngp, nngp)
-        found = StaticKernel(self.network)(*inputs)
+        found = StaticKernel(self.network, self.rule)(*inputs)
         nngp, ntk = (np.ascontiguousarray(k[: shape[0], : shape[1]]) for k in (found.nngp, found.ntk))
         return Pair(ntk, nngp)
 
     def diagonal(self, x: Floats) -> Floats:
         """Of the NNGP kernel."""
-        return StaticKernel(self.network).diagonal(_padded(x)).nngp[: len(x)]
+        return StaticKernel(self.network, self.rule).diagonal(_padded(x)).nngp[: len(x)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,13 +122,20 @@ class OwnKernel:
         return np.ascontiguousarray(found)
 
 
-def source(network: MLP, kernel: Any) -> Source:
+def source(network: MLP, kernel: Any, rule: Any = None) -> Source:
     """The source that the parameters of an estimator describe."""
+    if rule is not None and not isinstance(rule, LearningRule):
+        raise InvalidInput(
+            f"rule = {rule!r} is no learning rule: use widefield.FeedbackAlignment() or another, or None"
+        )
     if callable(kernel):
+        if rule is not None:
+            raise InvalidInput(f"rule = {rule.kind!r} is given with a kernel of your own, which knows nothing of it")
         return OwnKernel(kernel)
     if not isinstance(kernel, str):
         raise InvalidInput(f"kernel = {kernel!r} must be 'nngp', 'ntk', or a function k(X1, X2) that returns an array")
-    return NetworkKernel(network, check.choice("kernel", kernel, KERNELS))
+    name = check.choice("kernel", kernel, KERNELS)
+    return NetworkKernel(network, name) if rule is None else NetworkKernel(network, name, rule)
 
 
 def _check_covariance(kernel: Floats) -> None:

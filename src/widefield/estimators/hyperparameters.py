@@ -43,20 +43,16 @@ class _Search:
 
     def __init__(self, source: Source, x: Floats, y: Floats, ridge: float) -> None:
         self.source, self.x, self.y, self.ridge = source, x, y, ridge
-        self.bounds = [] if ridge == 0 else [_ridge_bounds(ridge, y)]
-        self.bounds += [(-np.log(span), np.log(span)) for span in source.spans]
+        self.bounds = bounds(source, ridge, y)
         self.best: tuple[float, Floats] = (-np.inf, np.zeros(len(self.bounds)))
         self._kernel: tuple[Any, Floats] | None = None
 
     def at(self, point: Floats) -> tuple[Source, float]:
-        """Source and ridge of a point; the ridge comes first, so that its finite difference follows its own kernel."""
-        factors = np.exp(point)
-        if self.ridge == 0:
-            return self.source.scaled(factors.tolist()), 0.0
-        return self.source.scaled(factors[1:].tolist()), self.ridge * float(factors[0])
+        """Source and ridge of a point."""
+        return moved(self.source, self.ridge, point)
 
     def cost(self, point: Floats) -> float:
-        """Per target; a large number where the kernel is singular."""
+        """Per target; a large number where the kernel is singular or overflows, as it did not at the given values."""
         try:
             return -self(point) / self.y.size
         except InvalidInput:
@@ -75,6 +71,20 @@ class _Search:
             self._kernel = None
             self._kernel = (source, source(self.x).kernel)
         return self._kernel[1]
+
+
+def moved(source: Source, ridge: float, point: Floats) -> tuple[Source, float]:
+    """Source and ridge after factors exp(point); that of the ridge, if there is one, comes first."""
+    factors = np.exp(point)
+    if ridge == 0:
+        return source.scaled(factors.tolist()), 0.0
+    return source.scaled(factors[1:].tolist()), ridge * float(factors[0])
+
+
+def bounds(source: Source, ridge: float, y: Floats) -> list[tuple[float, float]]:
+    """Of the logarithms of these factors. The ridge is first, so that its finite difference follows its own kernel."""
+    found = [] if ridge == 0 else [_ridge_bounds(ridge, y)]
+    return found + [(-np.log(span), np.log(span)) for span in source.spans]
 
 
 def _ridge_bounds(ridge: float, y: Floats) -> tuple[float, float]:

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.linalg
 
 from ..base.arrays import Floats
-from ..base.errors import InvalidInput
+from ..base.errors import SingularKernel
 from ..kernels.prediction import evidence
 from .covariance import Pair, Source
 
@@ -99,8 +99,8 @@ def factorised(kernel: Floats, ridge: float) -> Floats:
     return np.asarray(factor)
 
 
-def _singular(ridge: float, samples: int, scale: float) -> InvalidInput:
-    return InvalidInput(
+def _singular(ridge: float, samples: int, scale: float) -> SingularKernel:
+    return SingularKernel(
         f"ridge = {ridge:g} is too small: the kernel of the {samples} training samples is singular, because of "
         f"duplicate samples or too simple a network; try ridge = {1e-6 * scale if scale > 0 else 1e-6:.2g}"
     )

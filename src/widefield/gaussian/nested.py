@@ -49,6 +49,12 @@ _CHUNK = {1: 2**16, 2: 2**10, 3: 2**5}
 _BUDGET = {1: 1e7, 2: 5e8, 3: 5e8}
 """Evaluations that may be spent on one level of refinement of one average."""
 
+_PROBES = (4, 32)
+"""Averages, and innermost integrals of each, that tell beforehand whether refining them will do."""
+
+_BEYOND = 30.0
+"""Times the tolerance by which these must miss it at the finest level; errors of many cancel to some extent."""
+
 _ROWS = 2**11
 """Inner integrals held in memory at once."""
 
@@ -95,6 +101,7 @@ class Nested:
         """Return the averages, estimates of their errors, and the averages of the absolute values.
 
         Panels are bisected, at most `levels` times, until two orders agree to `tolerance` of the absolute average.
+        Several integrals cost more with every level, so that they are given up at once where the last would not do.
         """
         items = len(self.factor)
         if items == 0:
@@ -109,6 +116,8 @@ class Nested:
             allowed = 0.3 * tolerance * (magnitude + scale[owner])
             done = (difference <= allowed) | ~np.isfinite(difference) | (level == levels)
             done |= self._too_dear(owner, done, level)
+            if level == 0 and not done.all():
+                done |= self._hopeless(owner[~done], difference[~done], tolerance, levels)
             for total, term in ((value, part), (error, difference), (size, magnitude)):
                 total += np.bincount(owner[done], term[done], items)
             owner, low, high = owner[~done], low[~done], high[~done]
@@ -125,6 +134,39 @@ class Nested:
         waiting = np.bincount(owner[~done], minlength=len(self.factor))
         dear: NDArray[np.bool_] = cost * waiting > _BUDGET[self.factor.shape[2]]
         return dear[owner]
+
+    def _hopeless(self, owner: Integers, difference: Floats, tolerance: float, levels: int) -> bool:
+        """Whether the innermost integral misses the tolerance at the finest level, as it does at undeclared kinks.
+
+        Of some such integrals, the panel with the largest error is followed from one level to the next: where a
+        function is smooth the error soon falls exponentially, at a kink it falls as a power of the length for ever.
+        """
+        depth, (averages, probes) = self.factor.shape[2] - 1, _PROBES
+        if depth == 0:
+            return False
+        errors = np.bincount(owner, difference, len(self.factor))
+        worst = np.argsort(errors)[::-1][: min(averages, np.count_nonzero(errors))]
+        x = np.random.default_rng(0).normal(size=(probes, depth))
+        items = np.repeat(worst, probes)
+        x = np.tile(x, (len(worst), 1))
+        means = self.mean[items] + np.einsum("ird,id->ir", self.factor[items][:, :, :depth], x)
+        row, low, high = self._panels(depth, items, means, 0)
+        size = np.zeros(len(items))
+        for level in range(levels + 1):
+            each = (np.arange(len(row)), low, high)
+            rules = (np.polynomial.legendre.leggauss(n) for n in _ORDERS[depth + 1])
+            coarse, fine = (self._integrate(depth, rule, items[row], means[row], each, level) for rule in rules)
+            missed = np.abs(fine[0] - coarse[0])
+            if level == 0:
+                size += np.bincount(row, fine[1], len(items))
+            # The last of every row after sorting is the one with the largest error.
+            last = np.lexsort((missed, row))[np.append(np.flatnonzero(np.diff(np.sort(row))), len(row) - 1)]
+            row, low, high, missed = row[last], low[last], high[last], missed[last]
+            if level < levels:
+                middle = 0.5 * (low + high)
+                row, low, high = np.tile(row, 2), np.append(low, middle), np.append(middle, high)
+        gone, whole = (part.reshape(-1, probes).mean(axis=1) for part in (missed, size))
+        return bool(np.any(gone > _BEYOND * tolerance * whole))
 
     def _cut(self) -> Floats:
         """Size of the integrand where the outermost integral stops: functions that grow fast have mass beyond."""

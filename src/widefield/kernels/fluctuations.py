@@ -198,6 +198,7 @@ def _noises(
     if K.shape[1] <= MOST_EXACT:
         moments = exact_moments(point.activation, K, pairs)
         return [[moment.noise(r, pairs)] for moment, r in zip(moments, R, strict=True)]
+    check.memory("points of averages", 3 * 8 * points * K.shape[1], "reduce points")
     seeds = range(seed, seed + replicas)
     return [
         [sampled_moments(point.activation, k, pairs, number, layer, points).noise(r, pairs) for number in seeds]

@@ -10,10 +10,10 @@ import jax
 from ..base import check
 from ..base.errors import InvalidInput
 from ..base.numbers import Number, traced
-from .network import per_weight_layer
+from .network import MLP, per_weight_layer
 
 if TYPE_CHECKING:
-    from .network import MLP
+    from .architecture import Network
 
 Rates = float | tuple[float, ...]
 """One number for all layers of weights, or one for each, the input layer first."""
@@ -79,9 +79,14 @@ def checked(name: str, value: Any) -> Rates:
     return check.number(name, value, least=0.0)
 
 
-def in_layers(network: MLP, weights: Rates, biases: Rates) -> dict[str, tuple[float, ...]]:
-    """Both as tuples, for a network with so many layers."""
+def in_layers(network: Network, weights: Rates, biases: Rates) -> dict[str, tuple[float, ...]]:
+    """Both as tuples, for a network with so many layers; nothing for one without layers, which must not have any."""
     given = {WEIGHT_RATES: weights, BIAS_RATES: biases}
+    if not isinstance(network, MLP):
+        for name in (name for name, value in given.items() if layered(value)):
+            why = f"network = {network.heading!r} has no layers of weights"
+            raise InvalidInput(f"optimiser.{name} = {given[name]!r}: {why}")
+        return {}
     found = {name: per_weight_layer(f"optimiser.{name}", value, network.hidden_layers) for name, value in given.items()}
     if layered(biases) and not network.train_biases:
         raise InvalidInput(

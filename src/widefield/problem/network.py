@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,17 +14,21 @@ from ..activations import Activation, get
 from ..activations.activation import Elementwise
 from ..activations.table import kept, name_in_files
 from ..base import check
-from ..base.describe import Described, put
+from ..base.describe import put
 from ..base.errors import InvalidInput
 from ..base.numbers import present, root, traced
 from ..base.renamed import former
+from .architecture import PARAMETERISATIONS as PARAMETERISATIONS
+from .architecture import Network
 
-PARAMETERISATIONS = ("mean-field", "ntk")
+if TYPE_CHECKING:
+    from ..graphs.fields import Field
+    from ..graphs.tape import Tape
 
 
 @traced("weight_variances", "bias_variances", "width_ratios")
 @dataclass(frozen=True)
-class MLP(Described, family="network", kind="mlp"):
+class MLP(Network, kind="mlp"):
     """A fully connected network: depth, activation, initialisation, and how much it learns (`richness`).
 
     >>> network = MLP(hidden_layers=2, activation="relu", richness=0.5, weight_variances=2.0)
@@ -78,11 +81,9 @@ class MLP(Described, family="network", kind="mlp"):
 
     def __post_init__(self) -> None:
         """Check and normalise every field."""
+        super().__post_init__()
         put(self, hidden_layers=check.integer("hidden_layers", self.hidden_layers, least=1, most=10**6))
         put(self, activation=kept(self.activation))
-        put(self, richness=check.number("richness", self.richness, least=0.0))
-        if self.outputs is not None:
-            put(self, outputs=check.integer("outputs", self.outputs, least=1))
         for name, bounds in (("weight_variances", {"above": 0.0}), ("bias_variances", {"least": 0.0})):
             value = getattr(self, name)
             if isinstance(value, list | tuple):
@@ -93,8 +94,6 @@ class MLP(Described, family="network", kind="mlp"):
             else:
                 put(self, **{name: check.number(name, value, **bounds)})
         check.flag("train_biases", self.train_biases)
-        check.flag("centred", self.centred)
-        check.choice("parameterisation", self.parameterisation, PARAMETERISATIONS)
         if self.width_ratios is not None:
             ratios = tuple(check.number("width_ratios", r, above=0.0) for r in _sequence(self.width_ratios))
             if len(ratios) != self.hidden_layers:
@@ -126,9 +125,39 @@ class MLP(Described, family="network", kind="mlp"):
         return self.train_biases or any(map(present, self.bias_scales))
 
     @property
-    def starts_at_random(self) -> bool:
-        """Whether outputs of wide networks begin with random values of order one; in "mean-field" these vanish."""
-        return self.parameterisation == "ntk" and not self.centred and self.richness > 0
+    def heading(self) -> str:
+        """In a few words."""
+        return f"{self.hidden_layers} hidden layer{'s' if self.hidden_layers > 1 else ''}, {self.activation}"
+
+    def check_inputs(self, inputs: tuple[int, ...], outputs: int) -> None:
+        """Raise `InvalidInput` for inputs with positions."""
+        del outputs
+        if len(inputs) > 1:
+            raise InvalidInput(
+                f"data: x has the shape (samples, {', '.join(map(str, inputs))}), and network = 'mlp' takes (samples, "
+                "dimension): reshape it, x.reshape(len(x), -1), or take another network (docs/architectures.md)"
+            )
+
+    def forward(self, net: Tape, x: Field) -> Field:
+        """The equations above as a graph; its output's bias is a vector over the last layer whose mean counts."""
+        depth, scales, numbered = self.hidden_layers, self.weight_scales, list(enumerate(self.bias_scales, 1))
+        ratios = self.width_ratios or (1.0,) * depth
+        layers = [net.population(f"layer {number}", ratio) for number, ratio in enumerate(ratios, 1)]
+        first = net.vectors("input", layers[0], *x.shape, scale=scales[0])
+        readout = net.vectors("readout", layers[-1], net.outputs, scale=scales[-1])
+        biases = {}
+        for number, scale in numbered if self.has_biases else ():
+            shape = () if number <= depth else (net.outputs,)
+            over = layers[min(number, depth) - 1]
+            biases[number] = net.vectors(f"bias {number}", over, *shape, scale=scale, trained=self.train_biases)
+        h = x @ first
+        for number, (layer, scale) in enumerate(zip(layers, scales[1:], strict=True), 1):
+            h = net.name(f"h {number}", h + biases[number] if biases else h)
+            feature = net.name(f"phi {number}", net.map(self.phi, h))
+            if number < depth:
+                h = net.matrix(f"hidden {number}", layer, layers[number], scale=scale) @ feature
+        outputs = net.inner(feature, readout)
+        return outputs + net.mean(biases[depth + 1]) if biases else outputs
 
     @property
     def normalised_width_ratios(self) -> tuple[float, ...]:
@@ -152,12 +181,6 @@ class MLP(Described, family="network", kind="mlp"):
         ends = (check.integer("dimension", dimension, least=1), *self.widths(width))
         sizes = (*ends, check.integer("outputs", outputs, least=1))
         return sum((below + self.has_biases) * above for below, above in pairwise(sizes))
-
-    def effective_richness(self, last_width: float) -> float:
-        """gamma / sqrt(N_L): the richness gamma_0 that enters the equations at this width."""
-        if self.parameterisation == "mean-field":
-            return self.richness
-        return self.richness / math.sqrt(last_width)
 
     def in_program(self, outputs: int) -> MLP:
         """With the number of outputs, and without the richness, which a program is told apart, in one form for all."""

@@ -18,6 +18,7 @@ from ..base.describe import Described, parse_plain, put
 from ..base.errors import InvalidInput
 from ..base.numbers import present, traced
 from ..matrices.substrate import State
+from .architecture import Network
 from .layer_rates import BIAS_RATES, WEIGHT_RATES, LayerRates, Rates, checked, decayed, in_layers
 from .network import MLP
 from .schedules import Schedule, rates_of
@@ -92,7 +93,7 @@ class Optimiser(Described, family="optimiser"):
         """Factors on the directions of all layers of a network."""
         return LayerRates.of(network, self.weight_rates, self.bias_rates)
 
-    def in_layers(self, network: MLP) -> Optimiser:
+    def in_layers(self, network: Network) -> Optimiser:
         """With one rate for each layer of weights, in one form for all; an error if there are others than layers."""
         both = in_layers(network, self.weight_rates, self.bias_rates)
         return dataclasses.replace(self, **both) if type(self).layered else self  # type: ignore[type-var]

@@ -18,9 +18,11 @@ from ..base.errors import InvalidInput
 from ..base.numbers import double_precision
 from ..data import DataSource, Samples
 from ..data.arrays import own
+from ..graphs.plan import Plan, plan_of
 from . import gradient_flow as gradient_flow  # a kind of optimiser in files: without it TOML would not know it
+from .architecture import Network
 from .losses import Loss, SquaredError
-from .network import MLP
+from .network import MLP as MLP  # a kind of network in files, as gradient flow is of optimisers
 from .optimisers import SGD, Optimiser
 from .question import Question
 from .rules import GradientDescent, LearningRule
@@ -129,7 +131,8 @@ class Problem(Question):
     Frozen and checked: a `Problem` that exists can be solved. `to_toml` and `from_toml` are exact inverses.
 
     Args:
-        network: what is trained, for example `MLP(hidden_layers=2, activation="relu", richness=1.0)`.
+        network: what is trained, for example `MLP(hidden_layers=2, activation="relu", richness=1.0)`, or a `Network` of
+            your own.
         data: your own arrays or frames, (X, y) or (X, y, X_test, y_test), or a source of `widefield.data`.
         loss: `SquaredError()` if none is given.
         rule: `GradientDescent()` if none is given.
@@ -138,7 +141,7 @@ class Problem(Question):
     """
 
     sections: ClassVar[Mapping[str, type[Described]]] = {
-        "network": MLP,
+        "network": Network,
         "data": DataSource,
         "loss": Loss,
         "rule": LearningRule,
@@ -147,7 +150,7 @@ class Problem(Question):
     }
     needed: ClassVar[tuple[str, ...]] = ("network", "data")
 
-    network: MLP
+    network: Any  # a `Network`; of what only an `MLP` has, theories make sure by their scopes
     data: DataSource
     loss: Loss
     rule: LearningRule
@@ -156,7 +159,7 @@ class Problem(Question):
 
     def __init__(
         self,
-        network: MLP,
+        network: Network,
         data: DataSource | tuple[Any, ...],
         loss: Loss | None = None,
         rule: LearningRule | None = None,
@@ -174,6 +177,7 @@ class Problem(Question):
             raise InvalidInput(
                 f"network.outputs = {self.network.outputs}, but the targets have {samples.outputs} columns"
             )
+        self.network.check_inputs(samples.inputs, samples.outputs)
         self.loss.check_targets(samples.y)
         self.loss.check_targets(samples.y_test)
         self.optimiser.in_layers(self.network)
@@ -188,6 +192,12 @@ class Problem(Question):
     def samples(self) -> Samples:
         """The data, loaded once."""
         return self.data.load()
+
+    @cached_property
+    def plan(self) -> Plan:
+        """What the network is made of, for these inputs in the coordinates that programs see."""
+        plan = plan_of(self.network, self.samples.inputs, self.samples.outputs)
+        return plan_of(self.network, self.samples.reduced_inputs, self.samples.outputs) if plan.reducible else plan
 
     @property
     def recorded_samples(self) -> int:

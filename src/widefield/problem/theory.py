@@ -17,10 +17,13 @@ from ..base.numbers import double_precision
 from ..base.renamed import in_old_words
 from ..base.version import __version__
 from .layer_rates import BIAS_RATES, WEIGHT_RATES, layered
+from .network import MLP
+from .rules import GradientDescent
 
 if TYPE_CHECKING:
     from ..activations import Activation
     from ..base.session import Session
+    from .architecture import Network
     from .losses import Loss
     from .optimisers import Optimiser
     from .problem import Problem
@@ -90,7 +93,8 @@ class Theory(Described, family="theory"):
         settings = in_old_words({f.name: getattr(self, f.name) for f in fields(self) if f.repr}, self.old_words)
         named = ", ".join(f"{name}={value!r}" for name, value in settings.items())
         text = "\n".join([__version__, tomli_w.dumps(told), f"{type(self).__qualname__}({named})"])
-        text += mark_of_own(problem.network.phi)
+        network = problem.network
+        text += mark_of_own(network.phi) if isinstance(network, MLP) else problem.plan.graph
         return hashlib.sha256(text.encode()).hexdigest()
 
     def identity(self, problem: Problem, session: Session) -> str:
@@ -141,7 +145,8 @@ class Scope:
     Limits of memory and numbers are no matter of scope.
 
     Args:
-        rules: learning rules that are known; None: any, also the user's own. The same for:
+        networks: kinds of networks that are known; None: any, also the user's own. The same for:
+        rules: learning rules.
         losses: loss functions.
         optimisers: ways to move weights.
         options: what an optimiser may do, of `OPTIONS`.
@@ -174,17 +179,25 @@ class Scope:
     words: Mapping[str, str] = field(default_factory=dict)
     cost: str = ""
     error: str = ""
+    networks: tuple[type[Network], ...] | None = (MLP,)
 
     def reasons(self, problem: Problem) -> list[Reason]:
         """Everything in a problem that is not answered."""
         found = [*self._parts(problem), *self._network(problem), *self._records(problem)]
         found = [Reason(name, value, self.words.get(name, why)) for name, value, why in found]
+        if not self._knows(problem.network):
+            kinds = ", ".join(member.kind for member in self.networks or ())
+            why = f"its equations are those of networks of the kind {kinds}"
+            return [Reason("network", problem.network, why), *found]
         return found + [Reason(c.field, attrgetter(c.field)(problem), c.why) for c in self.also if c.test(problem)]
+
+    def _knows(self, network: Network) -> bool:
+        return self.networks is None or isinstance(network, self.networks)
 
     def left_out(self, problem: Problem, kept: set[str]) -> list[str]:
         """What was asked and is neither refused nor in the answer, whose variables are `kept`."""
         record, found = problem.record, []
-        if record.neurons and "preactivation" not in kept:
+        if record.neurons and not any(name.partition(":")[0] in ("preactivation", "field") for name in kept):
             found.append(Reason("record.neurons", record.neurons, "there are no sampled neurons to keep"))
         if record.kernels and not {"feature_kernel", "ntk"} & kept:
             found.append(Reason("record.kernels", True, "it predicts outputs alone"))
@@ -213,14 +226,10 @@ class Scope:
 
     def _network(self, problem: Problem) -> list[Reason]:
         network, found = problem.network, []
-        gates = problem.rule.gated and self.activations == "linear or gated"
-        obstacle = "" if gates else _obstacle(network.phi, self.activations)
-        if obstacle:
-            found.append(Reason("network.activation", network.activation, obstacle))
-        if self.hidden_layers not in (None, network.hidden_layers):
-            found.append(
-                Reason("network.hidden_layers", network.hidden_layers, f"it is for exactly {self.hidden_layers}")
-            )
+        if isinstance(network, MLP):
+            found += self._layers(problem, network)
+        elif self._knows(network):
+            found += self._graph(problem)
         if self.outputs is not None and problem.samples.outputs > self.outputs:
             found.append(Reason("network.outputs", problem.samples.outputs, f"it is for at most {self.outputs}"))
         if network.parameterisation not in self.parameterisations:
@@ -231,6 +240,29 @@ class Scope:
         if network.starts_at_random and "ntk" in self.parameterisations and not self.random_start:
             why = "starts from outputs that differ between networks, in the parameterisation 'ntk'; set it to true"
             found.append(Reason("network.centred", False, why))
+        return found
+
+    def _graph(self, problem: Problem) -> list[Reason]:
+        """What is defined for networks of layers only."""
+        found = []
+        if type(problem.rule) is not GradientDescent:
+            why = "its pseudo-gradients belong to layers; networks other than mlp follow the gradient"
+            found.append(Reason("rule", problem.rule, why))
+        for name in ("two_time", "responses"):
+            if getattr(problem.record, name) and name in self.records:
+                found.append(Reason(f"record.{name}", True, "is recorded of layers only, for networks of the kind mlp"))
+        return found
+
+    def _layers(self, problem: Problem, network: MLP) -> list[Reason]:
+        found = []
+        gates = problem.rule.gated and self.activations == "linear or gated"
+        obstacle = "" if gates else _obstacle(network.phi, self.activations)
+        if obstacle:
+            found.append(Reason("network.activation", network.activation, obstacle))
+        if self.hidden_layers not in (None, network.hidden_layers):
+            found.append(
+                Reason("network.hidden_layers", network.hidden_layers, f"it is for exactly {self.hidden_layers}")
+            )
         return found
 
     def _records(self, problem: Problem) -> list[Reason]:
@@ -258,7 +290,7 @@ def _jumps(phi: Activation) -> bool:
 def _shown(value: Any) -> str:
     """As in a TOML file; a part of a problem by its kind."""
     if isinstance(value, Described):
-        return repr(value.kind)
+        return repr(value.kind or type(value).__name__)
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:g}" if isinstance(value, float) else repr(value)

@@ -61,8 +61,9 @@ def sweep_summary(sweep: RateCurves, simulated: RateCurves | None = None) -> Fig
 
 
 def _lines(verdict: str) -> str:
-    """In two lines if it is long."""
-    return verdict if len(verdict) <= _TITLE else ",\n".join(verdict.rsplit(", ", 1))
+    """A line for each part, two if it is long."""
+    parts = verdict.split("; ")
+    return ";\n".join(part if len(part) <= _TITLE else ",\n".join(part.rsplit(", ", 1)) for part in parts)
 
 
 def _sequence(count: int) -> list[Any]:
@@ -79,8 +80,12 @@ def _rate_curves(axes: Axes, sweep: RateCurves, colours: Sequence[Any]) -> list[
         lowest = max(float(np.nanmin(losses)), lowest)
     star: Any = {"markersize": 9, "mec": "k", "mew": 0.4, "zorder": 4, "clip_on": False}
     handles = []
-    for row, best, value, colour in zip(losses, sweep.optimal, sweep.values, colours, strict=True):
+    rows = zip(losses, sweep.loss_errors, sweep.optimal, sweep.values, colours, strict=True)
+    for row, error, best, value, colour in rows:
         handles += axes.plot(sweep.learning_rates, positive(row), color=colour, label=number(value))
+        if (error > 0).any():  # 95%
+            below, above = np.maximum(row - 2 * error, 0.1 * lowest), row + 2 * error
+            axes.fill_between(sweep.learning_rates, below, above, color=colour, alpha=0.2, linewidth=0)
         if np.isfinite(row).any():
             axes.plot(best, max(float(np.nanmin(row)), 0.4 * lowest), "*", color=colour, **star)
     axes.set(xscale="log", yscale="log", xlabel=r"learning rate $\eta$", ylabel=sweep.quantity)
@@ -134,7 +139,8 @@ def _plain_ticks(axis: Axis) -> None:
     low, high = axis.get_view_interval()
     if high / low > 300:
         return
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high / low > 5 else (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)))
+    few = (1.0, 3.0) if high / low > 60 else (1.0, 2.0, 5.0)
+    axis.set_major_locator(LogLocator(subs=few if high / low > 5 else (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)))
     axis.set_major_formatter(FormatStrFormatter("%g"))
     axis.set_minor_formatter(NullFormatter())
 

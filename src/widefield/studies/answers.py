@@ -89,7 +89,8 @@ class Study:
     @property
     def network(self) -> MLP:
         """The network that is advised."""
-        return self.problem.network
+        network: MLP = self.problem.network
+        return network
 
     @property
     def learning_rate(self) -> float | str:

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import xarray as xr
 
-from ..base.errors import InvalidInput
+from ..base.errors import SingularKernel
 from ..data.scaling import Standardised
 from ..problem.network import MLP
 from . import calls
@@ -42,7 +42,7 @@ def baselines(desk: Desk) -> Answer | None:
     data = xr.concat(list(parts.values()), dim="machine").assign_coords(machine=list(parts)).drop_attrs()
     names = [str(name) for name in data["machine"].values]
     judgement = judged(data["test_loss"].values, TEST_SHARE)
-    evidence = data["log_evidence"].values.mean(axis=1)
+    evidence = [over_splits(row, TEST_SHARE) for row in data["log_evidence"].values]
     place = judgement.simplest
     classified = "test_accuracy" in data
     accuracy = ("test accuracy",) if classified else ()
@@ -50,7 +50,7 @@ def baselines(desk: Desk) -> Answer | None:
     rows = []
     for number, name in enumerate(names):
         cells = [name, str(over_splits(data["train_loss"].values[number], TEST_SHARE)), str(judgement.losses[number])]
-        cells.append(f"{evidence[number]:.3f}")
+        cells.append(str(evidence[number]))
         if classified:
             cells.append(str(over_splits(data["test_accuracy"].values[number], TEST_SHARE)))
         rows.append(tuple(cells))
@@ -58,7 +58,7 @@ def baselines(desk: Desk) -> Answer | None:
     return Answer(
         "baselines",
         "What do a linear model and a kernel machine give?",
-        simple_machines(names, judgement, evidence),
+        simple_machines(names, judgement, np.array([one.mean for one in evidence])),
         names[place],
         Table(headings, tuple(rows), place),
         data,
@@ -95,7 +95,7 @@ def _fitted(split: Standardised, network: MLP, kernel: str) -> tuple[float, floa
     model = KernelRegressor(network, kernel=kernel, ridge=_RIDGE, optimise=True, restarts=0)
     try:
         model.fit(samples.x, samples.y - centre)
-    except InvalidInput:  # a kernel that is singular to rounding
+    except SingularKernel:  # the verdict says so
         return (np.nan,) * 4
     losses = []
     for x, y in ((samples.x_test, samples.y_test), (samples.x, samples.y)):
@@ -126,15 +126,23 @@ def _calls(network: MLP, kernel: str) -> str:
 def simple_machines(names: Sequence[str], judgement: Judgement, evidence: np.ndarray) -> str:
     """The simplest machine that is as good as the best; the linear model comes first."""
     losses, best = judgement.losses, judgement.best
-    said = ", ".join(f"{name} {loss}" for name, loss in zip(names, losses, strict=True))
+    fitted = [place for place in range(len(names)) if np.isfinite(losses[place].mean)]
+    singular = ", ".join(name for place, name in enumerate(names) if place not in fitted)
+    without = f"Not fitted on all splits, since the kernel is singular: {singular}." if singular else ""
+    if not fitted:
+        return without
+    said = ", ".join(f"{names[place]} {losses[place]}" for place in fitted)
     likely = names[int(np.nanargmax(evidence))]
-    if 0 in judgement.alike:
+    if 0 not in fitted:
+        first = f"Test losses: {said}; the lowest is that of the {names[best]}."
+    elif 0 in judgement.alike:
         close = f"there is {NO_DIFFERENCE} between the linear model and the lowest, {names[best]}"
         first = f"Test losses: {said}; {close if best else 'the linear model has the lowest'}."
     else:
         gap = f"{judgement.differences[0].mean:.2g} ± {judgement.halves[0]:.2g} (95%)"
         first = f"Test losses: {said}; {names[best]} is better than a linear model by {gap}."
-    return f"{first} The evidence, which needs no test samples, is largest for the {likely}."
+    last = f"The evidence, which needs no test samples, is largest for the {likely}."
+    return " ".join(filter(None, (first, last, without)))
 
 
 def network_against(machines: Answer, losses: np.ndarray, label: str) -> str:

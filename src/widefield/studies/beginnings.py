@@ -6,6 +6,8 @@ import numpy as np
 import xarray as xr
 
 from ..asking.best_rates import best_rate
+from ..base.errors import NoLearningRate
+from ..base.tables import with_error
 from ..data.samples import UNUSUAL, Samples
 from . import calls
 from .answers import Answer, Table
@@ -60,6 +62,10 @@ def oddities(raw: Samples, names: tuple[str, ...]) -> list[tuple[str, str, str]]
         constant = _few([names[k] for k in np.flatnonzero(~varies)])
         text = f"Constant and of no use: {constant}."
         found.append(("constant inputs", str(int((~varies).sum())), text))
+    numbered = [names[k] for k in np.flatnonzero((np.diff(raw.x, axis=0) == 1).all(axis=0))]
+    if numbered:
+        text = f"Numbers of rows, not inputs: {_few(numbered)}. Leave them out (--leave-out)."
+        found.append(("inputs that count rows", str(len(numbered)), text))
     scores = np.abs(raw.x[:, varies] - raw.x[:, varies].mean(axis=0)) / deviation[varies]
     far = np.flatnonzero((scores > _FAR).any(axis=0))
     if len(far):
@@ -68,7 +74,8 @@ def oddities(raw: Samples, names: tuple[str, ...]) -> list[tuple[str, str, str]]
         found.append(("inputs with values far out", str(len(far)), text))
     repeated = raw.samples - len(np.unique(np.hstack([raw.x, raw.y]), axis=0))
     if repeated:
-        text = f"{repeated} rows are repeated: they may stand in training and test samples at once."
+        which = "1 row is repeated: it" if repeated == 1 else f"{repeated} rows are repeated: they"
+        text = f"{which} may stand in training and test samples at once."
         found.append(("repeated rows", str(repeated), text))
     values = np.unique(raw.y)
     if raw.outputs == 1 and 2 < len(values) <= min(_FEW, raw.samples // 3) and (values == values.round()).all():
@@ -79,7 +86,8 @@ def oddities(raw: Samples, names: tuple[str, ...]) -> list[tuple[str, str, str]]
 
 
 def _few(names: list[str]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    """Names of columns; one without a name is in quotes."""
+    return ", ".join(name or "''" for name in names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def rate(desk: Desk) -> Answer | None:
@@ -96,7 +104,11 @@ def rate(desk: Desk) -> Answer | None:
         numbers = {"limit": limit.rate, "limit_error": limit.error, "kernel_rate": limit.kernel_rate}
         return made.assign_attrs(numbers, suggested=limit.suggested, best=curve.rate)
 
-    data = desk.part("rate", "learning rates", desk.costs.question("rate"), found)
+    try:
+        data = desk.part("rate", "learning rates", desk.costs.question("rate"), found)
+    except NoLearningRate as error:
+        desk.left_out["rate"] = str(error)
+        return None
     if data is None:
         desk.left_out["rate"] = "no time"
         return None
@@ -106,8 +118,8 @@ def rate(desk: Desk) -> Answer | None:
     }
     start = float(data["initial_loss"])
     rows = tuple(
-        (f"{float(r):.3g}", "diverges" if np.isnan(loss) else f"{float(loss) / start:.3g}", f"{float(r) * samples:.3g}")
-        for r, loss in zip(data["rate"].values, data["loss"].values, strict=True)
+        (f"{r:.3g}", "diverges" if np.isnan(loss) else with_error(loss / start, error / start), f"{r * samples:.3g}")
+        for r, loss, error in zip(*(data[name].values.tolist() for name in ("rate", "loss", "loss_error")), strict=True)
     )
     headings = ("learning rate", f"training loss after {steps} steps, over the first", "for the mean loss")
     code = f"{calls.rate(desk.bench, choice, _REPETITIONS)}\nrates = wf.best_rate(problem, {desk.bench.width}, "

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import xarray as xr
 
+from ..base.errors import NoLearningRate
 from ..data.samples import Samples
 from ..problem.network import MLP
 from .answers import Answer
@@ -34,6 +35,7 @@ class Desk:
         say: prints a line of progress.
         answers: those that were found.
         left_out: what there was no time for.
+        failed: choices that train at no learning rate, and why.
     """
 
     raw: Samples
@@ -47,6 +49,7 @@ class Desk:
     say: Callable[[str], None]
     answers: dict[str, Answer] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
 
     def part(self, name: str, title: str, expected: float, found: Callable[[], xr.Dataset]) -> xr.Dataset | None:
         """A part that is kept, or a new one if there is time for it; None if not."""
@@ -63,14 +66,21 @@ class Desk:
         return made
 
     def choice(self, choice: Choice, expected: float) -> xr.Dataset | None:
-        """Losses of a choice on all splits."""
+        """Losses of a choice on all splits; None if there is no time, or if it `failed`."""
+        if choice.label in self.failed:
+            return None
 
         def found() -> xr.Dataset:
             limit = searched(self.bench, choice)
             made = trained(self.bench, choice, limit.suggested, self.folder.file("networks", choice.name))
             return made.assign_attrs(stable_rate=limit.rate, kernel_rate=limit.kernel_rate)
 
-        return self.part(choice.name, choice.label, expected, found)
+        try:
+            return self.part(choice.name, choice.label, expected, found)
+        except NoLearningRate as error:  # of one choice: all others still have an answer
+            self.failed[choice.label] = str(error)
+            self.say(f"  {choice.label}: {error}")
+            return None
 
     def scan(self, question: str, choices: Sequence[Choice], costs: Sequence[float], first: int) -> Scan | None:
         """Choices one after the other, the one numbered `first` first; those without time are left out."""
@@ -80,12 +90,16 @@ class Desk:
             found = self.choice(choices[place], costs[place])
             if found is not None:
                 done[place] = found
-        if len(done) < len(choices):
-            missing = ", ".join(choices[place].label for place in order if place not in done)
-            self.left_out[question] = f"no time for {missing}" if done else "no time"
+        absent = [choices[place].label for place in order if place not in done]
+        if late := [label for label in absent if label not in self.failed]:
+            self.left_out[question] = f"no time for {', '.join(late)}" if done else "no time"
+        elif not done:
+            self.left_out[question] = self.failed[absent[0]]
         if not done:
             return None
-        return Scan(tuple(choices[place] for place in sorted(done)), tuple(done[place] for place in sorted(done)))
+        kept = sorted(done)
+        failed = tuple(label for label in absent if label in self.failed)
+        return Scan(tuple(choices[place] for place in kept), tuple(done[place] for place in kept), failed)
 
     @property
     def layers(self) -> int:
@@ -110,6 +124,8 @@ class Scan:
 
     choices: tuple[Choice, ...]
     parts: tuple[xr.Dataset, ...]
+    failed: tuple[str, ...] = ()
+    """Those that train at no learning rate, by their words."""
 
     def at_stop(self, name: str) -> np.ndarray:
         """A quantity, mean over networks, (choice, split), at the rate and step that are best on all other splits."""

@@ -66,12 +66,17 @@ def _listed(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def as_given(X: Any, y: Any, target: str | Sequence[str], classes: bool | None) -> Given:
+def as_given(
+    X: Any, y: Any, target: str | Sequence[str], classes: bool | None, leave_out: str | Sequence[str] = ()
+) -> Given:
     """Arrays, a source or a file."""
+    without = (leave_out,) if isinstance(leave_out, str) else tuple(leave_out)
+    if without and not isinstance(X, str | Path):
+        raise InvalidInput(f"leave_out = {without} belongs to files: leave columns out of X, as in X.drop(columns=...)")
     if isinstance(X, str | Path):
         if y is not None:
             raise InvalidInput("y belongs to arrays; the target of a file is a column: target = '...'")
-        return _file(Path(X), target if isinstance(target, str) else tuple(target), classes)
+        return _file(Path(X), target if isinstance(target, str) else tuple(target), classes, without)
     if isinstance(X, DataSource):
         if y is not None:
             raise InvalidInput("y belongs to arrays; a data source has its targets")
@@ -88,13 +93,15 @@ def as_given(X: Any, y: Any, target: str | Sequence[str], classes: bool | None) 
     return Given(Data(X, y), "wf.Data(X, y)", "", "X, y", "study")
 
 
-def _file(path: Path, target: str | tuple[str, ...], classes: bool | None) -> Given:
+def _file(path: Path, target: str | tuple[str, ...], classes: bool | None, without: tuple[str, ...]) -> Given:
     """A table in a file."""
     if path.suffix.lower() not in TABLES:
         raise InvalidInput(f"X = {str(path)!r} must be the path of a file that ends in {', '.join(TABLES)}")
     extra = "" if classes is None else f", classes={classes}"
-    source = File(str(path), target=target, classes=classes).frozen()
+    extra += f", leave_out={list(without)}" if without else ""
+    source = File(str(path), target=target, classes=classes, leave_out=without).frozen()
     names = target if isinstance(target, str) else ",".join(target)
     command = f"widefield study {shlex.quote(str(path))} --target {shlex.quote(names)}" + " --classes" * bool(classes)
+    command += f" --leave-out {shlex.quote(','.join(without))}" if without else ""
     arguments = f"{str(path)!r}, target={target!r}{extra}"
     return Given(source, f"wf.data.file({arguments})", command, arguments, f"{path.stem}-study")

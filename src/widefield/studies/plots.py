@@ -153,9 +153,11 @@ def _width(data: xr.Dataset) -> Figure:
         )
         losses.axhline(limit, color=COLOURS[2], linewidth=1)
         losses.set(xscale="log", xlabel="width", ylabel=f"test {_LOSS}")
-        reach = np.geomspace(widths[0], max(widths[-1], data.attrs["output_width"]) * 1.2, 50)
-        law = 5 * np.sqrt(data.attrs["output_width"] / reach)
-        scatters.plot(reach, law, color=COLOURS[0], linewidth=1, label="networks, ∝ 1/√width")
+        enough = data.attrs["output_width"]
+        reach = np.geomspace(widths[0], (max(widths[-1], enough) if np.isfinite(enough) else widths[-1]) * 1.2, 50)
+        if np.isfinite(enough):
+            law = 5 * np.sqrt(enough / reach)
+            scatters.plot(reach, law, color=COLOURS[0], linewidth=1, label="networks, ∝ 1/√width")
         if data.attrs["theory"] > 0:
             lazy = 5 * np.sqrt(data.attrs["theory"] / reach)
             scatters.plot(

@@ -90,7 +90,7 @@ def _left_out(study: Study) -> str:
         return ""
     lines = [f"<li>{escape(name)}: {escape(why)}</li>" for name, why in study.left_out.items()]
     return (
-        f"<h2>Left out</h2>\n<p>There was no time for:</p>\n<ul>\n{chr(10).join(lines)}\n</ul>\n"
+        f"<h2>Left out</h2>\n<p>Without an answer, or with a part of it:</p>\n<ul>\n{chr(10).join(lines)}\n</ul>\n"
         f"<p>What is there is kept; this answers the rest:</p>\n<pre>{escape(study.again)}</pre>"
     )
 

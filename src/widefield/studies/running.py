@@ -51,7 +51,7 @@ _ASK: dict[str, Callable[[Desk], Answer | None]] = {
     "rule": scans.rule,
 }
 _PILOT_ROWS = 150
-_METHOD = 2
+_METHOD = 3
 """Of training and choosing rates: parts that were made by another one are not mixed with these."""
 
 
@@ -60,6 +60,7 @@ def study(
     y: Any = None,
     *,
     target: str | Sequence[str] = "y",
+    leave_out: str | Sequence[str] = (),
     classes: bool | None = None,
     network: MLP | None = None,
     minutes: float = 5.0,
@@ -83,6 +84,7 @@ def study(
         X: inputs, a row a sample (arrays, frames); or a data source; or the path of a CSV or NPZ file.
         y: targets; words are classes. None if X is a source or a file.
         target: column of a file that is predicted, or several.
+        leave_out: columns of a CSV file that are no inputs.
         classes: whether numbers are names of classes; None takes words only.
         network: what is varied; None is two hidden layers of tanh with biases, richness 1.
         minutes: that it may take, about.
@@ -97,7 +99,7 @@ def study(
         progress: True or False for lines of progress, None for them on terminals only.
     """
     said = says(progress)
-    given = as_given(X, y, target, classes)
+    given = as_given(X, y, target, classes, leave_out)
     raw = given.samples()
     if raw.samples < LEAST_ROWS:
         raise InvalidInput(f"data have {raw.samples} rows: a study needs at least {LEAST_ROWS}")

@@ -38,7 +38,8 @@ def richness(desk: Desk) -> Answer | None:
     kept = [choice.network.richness for choice in scan.choices]
     judgement = scan.judgement()
     words = [_word(value) for value in kept]
-    verdict = " ".join(filter(None, (lazy_or_rich(kept, judgement), _aligned(scan, kept), _still(scan, words))))
+    parts = (lazy_or_rich(kept, judgement), _aligned(scan, kept), _still(scan, words), _stand_in(desk, kept, judgement))
+    verdict = " ".join(filter(None, parts))
     data = scan.data("richness", kept)
     return Answer(
         "richness",
@@ -51,6 +52,14 @@ def richness(desk: Desk) -> Answer | None:
             desk.bench, scan.choices[judgement.best], scan.rates()[judgement.best], desk.folder.path.as_posix()
         ),
     )
+
+
+def _stand_in(desk: Desk, values: Sequence[float], judgement: Judgement) -> str:
+    """Who stands for the lazy limit where networks are asked: none of finite width has richness 0."""
+    if values[judgement.best] > 0:
+        return ""
+    least = min(value for value in desk.grid.richness if value > 0)
+    return f"No network is at the limit: questions that need networks are asked at richness {least:g}."
 
 
 def lazy_or_rich(values: Sequence[float], judgement: Judgement) -> str:
@@ -109,6 +118,7 @@ def _still(scan: Scan, words: Sequence[str]) -> str:
     falling, rough = ([words[place] for place in places] for places in (scan.unfinished(), scan.spiking()))
     said = [f"Test losses were still falling at the last step for {', '.join(falling)}."] if falling else []
     said += [f"Training losses spike at all learning rates for {', '.join(rough)}."] if rough else []
+    said += [f"At no learning rate that was tried do these train: {', '.join(scan.failed)}."] if scan.failed else []
     return " ".join(said)
 
 
@@ -123,7 +133,7 @@ def depth(desk: Desk) -> Answer | None:
     first = values.index(base.hidden_layers) if base.hidden_layers in values else 0
     scan = desk.scan("depth", choices, [desk.costs.depth(v) for v in values], first)
     if scan is None or len(scan.choices) < 2:
-        desk.left_out.setdefault("depth", "no time")
+        desk.left_out.setdefault("depth", "no two of the choices train")
         return None
     kept = [choice.network.hidden_layers for choice in scan.choices]
     judgement = scan.judgement()
@@ -174,7 +184,7 @@ def rule(desk: Desk) -> Answer | None:
     cost = desk.costs.question("rule") / max(1, len(desk.grid.rules))
     scan = desk.scan("rule", choices, [cost] * len(choices), 0)
     if scan is None or len(scan.choices) < 2:
-        desk.left_out.setdefault("rule", "no time")
+        desk.left_out.setdefault("rule", "no two of the choices train")
         return None
     names = [choice.rule.kind for choice in scan.choices]
     judgement = scan.judgement()

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from ..asking.solving import solve
 from ..asking.stable_rates import StableRate, stable_rate
 from ..base.arrays import Floats
-from ..base.errors import InvalidInput
+from ..base.errors import NoLearningRate
 from ..data.scaling import Standardised, are_classes
 from ..problem.network import MLP
 from ..problem.optimisers import SGD
@@ -153,7 +153,7 @@ def _settled(bench: Bench, choice: Choice, rate: float) -> tuple[float, list[xr.
             whole = [part for part in runs if part is not None]
             if len(whole) == len(bench.splits):
                 return taken, whole, not spikes
-    raise InvalidInput(
+    raise NoLearningRate(
         f"networks with {choice.label} diverge at learning rates down to {taken:g}: look at the scale of the data"
     )
 

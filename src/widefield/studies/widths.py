@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -26,8 +25,8 @@ from .judging import Estimate, over_splits
 from .plan import TEST_SHARE, WIDTH_SEEDS, WIDTH_SPLITS
 from .scans import choice_of
 from .training import Bench, Choice
+from .widths_in_words import WITHIN, Few, enough, how_wide
 
-WITHIN = 0.05
 _FEW_TRAIN, _FEW_TEST = 8, 4
 """Samples that the theory of fluctuations is asked about: its cost grows with the fourth power of their number."""
 
@@ -59,9 +58,10 @@ def width(desk: Desk) -> Answer | None:
         desk.left_out["width"] = f"no time for {', '.join(map(str, missing))}"
     if len(found) < 2:
         return None
-    predicted = desk.part(
-        f"fluctuations-{choice.name}", "fluctuations, by theory", 8.0, partial(fluctuating, bench, choice, taken)
-    )
+    predicted = None
+    if not Fluctuations(_REFERENCE).scope.reasons(few_samples(bench.splits[0].load(), choice, taken, bench.steps)):
+        asked = partial(fluctuating, bench, choice, taken)
+        predicted = desk.part(f"fluctuations-{choice.name}", "fluctuations, by theory", 8.0, asked)
     return _answer(desk, choice, bench, taken, found, predicted)
 
 
@@ -100,16 +100,33 @@ def scatter(outputs: Float[Floats, "seeds samples c"]) -> float:
     return math.sqrt(variance / square) if square > 0 else math.inf
 
 
+def with_jackknife(outputs: Float[Floats, "seeds samples c"]) -> tuple[float, float]:
+    """`scatter`, and its standard error from leaving out one network after the other."""
+    count = len(outputs)
+    others = np.array([scatter(np.delete(outputs, seed, axis=0)) for seed in range(count)])
+    if not np.isfinite(others).all():
+        return scatter(outputs), math.inf
+    return scatter(outputs), math.sqrt((count - 1) * float(others.var()))
+
+
 def fluctuating(bench: Bench, choice: Choice, rate: float) -> xr.Dataset:
-    """What the theory of lazy networks says of a few samples: the scatter of test outputs at a width of reference."""
+    """What the theory of lazy networks says of a few samples: the scatter of test outputs at a width of reference.
+
+    Networks that diverge on these have no such width: an infinite scatter.
+    """
     problem = few_samples(bench.splits[0].load(), choice, rate, bench.steps)
     answer = solve(problem, Fluctuations(_REFERENCE), progress=False)
     last = answer.data.isel(time=-1)
     size = math.sqrt(float((last["test_outputs"] ** 2).mean()))
     spread = math.sqrt(float((last["test_outputs_deviation"] ** 2).mean()))
-    trained = solve(problem, FiniteWidth(_REFERENCE, seeds=_CHECKS, dtype="float32"), progress=False)
-    outputs = trained.data.isel(time=-1)["test_outputs"].transpose("seed", "test_sample", "output").values
-    found = {"scatter": spread / size, "networks_scatter": scatter(outputs.astype(np.float64))}
+    trained = solve(problem, FiniteWidth(_REFERENCE, seeds=_CHECKS, dtype="float32"), throw=False, progress=False)
+    if trained.status == "interrupted":
+        raise KeyboardInterrupt
+    between = (math.inf, math.inf)
+    if trained.status == "complete":
+        outputs = trained.data.isel(time=-1)["test_outputs"].transpose("seed", "test_sample", "output").values
+        between = with_jackknife(outputs.astype(np.float64))
+    found = {"scatter": spread / size, "networks_scatter": between[0], "networks_scatter_error": between[1]}
     return xr.Dataset(found, attrs={"width": _REFERENCE, "samples": problem.samples.samples})
 
 
@@ -127,14 +144,6 @@ def few_samples(samples: Samples, choice: Choice, rate: float, steps: int) -> Pr
     )
 
 
-class Few(NamedTuple):
-    """Of few samples alone: how many, and the width at which outputs are within 5%, by theory and from networks."""
-
-    samples: int = 0
-    theory: float = math.nan
-    networks: float = math.nan
-
-
 def wide_enough(widths: Float[Floats, " n"], scatters: Float[Floats, "n splits"]) -> Estimate:
     """The width at which scatter c / sqrt(N) is 5%: c of every width and split, then (c / 0.05)^2.
 
@@ -146,10 +155,18 @@ def wide_enough(widths: Float[Floats, " n"], scatters: Float[Floats, "n splits"]
 
 
 def excess(widths: Float[Floats, " n"], losses: Float[Floats, "n splits"]) -> tuple[Estimate, Estimate]:
-    """Test loss a + b / N by least squares, split by split: a, and the width at which it is 5% above, b / (0.05 a)."""
+    """Test loss a + b / N by least squares, split by split: a, and the width at which it is 5% above, <b> / (0.05 <a>).
+
+    The error of that ratio r = <b> / <a> is to first order that of (b - r a) / <a>; r is infinite unless <a> > 0.
+    """
     design = np.stack([np.ones_like(widths), 1 / widths], axis=1)
     a, b = np.linalg.lstsq(design, losses, rcond=None)[0]
-    return over_splits(a, TEST_SHARE), over_splits(b / (WITHIN * a), TEST_SHARE)
+    limit = over_splits(a, TEST_SHARE)
+    if not limit.mean > 0:
+        return limit, Estimate(math.inf, math.inf, limit.splits)
+    ratio = float(b.mean()) / limit.mean
+    error = over_splits((b - ratio * a) / limit.mean, TEST_SHARE).error
+    return limit, Estimate(ratio / WITHIN, error / WITHIN, limit.splits)
 
 
 def _answer(
@@ -167,11 +184,11 @@ def _answer(
     narrow = wide_enough(widths, scatters)
     few = Few()
     if theory is not None:
-        wide = [
-            float(theory.attrs["width"]) * (float(theory[name]) / WITHIN) ** 2
-            for name in ("scatter", "networks_scatter")
-        ]
-        few = Few(int(theory.attrs["samples"]), *wide)
+        law, between, error = (
+            float(theory[name]) for name in ("scatter", "networks_scatter", "networks_scatter_error")
+        )
+        scale = float(theory.attrs["width"]) / WITHIN**2
+        few = Few(int(theory.attrs["samples"]), scale * law**2, scale * between**2, 2 * scale * between * error)
     rows = tuple(
         (
             str(int(value)),
@@ -190,6 +207,7 @@ def _answer(
             "output_width": narrow.mean,
             "theory": few.theory,
             "theory_networks": few.networks,
+            "theory_networks_error": few.error,
             "theory_samples": few.samples,
         },
     )
@@ -227,53 +245,3 @@ def few_samples_of(bench: Bench, choice: Choice, rate: float) -> SGD:
 
 def _written(optimiser: SGD) -> str:
     return f"wf.SGD({float(optimiser.learning_rate)!r}, steps={optimiser.steps})"  # type: ignore[arg-type]
-
-
-def enough(widths: Float[Floats, " n"], near: Estimate) -> int:
-    """The smallest width that was tried whose test loss is within 5% of infinite width; the next beyond if none is."""
-    for value in widths:
-        if near.mean <= value:
-            return int(value)
-    return int(2 ** math.ceil(math.log2(max(near.mean, 1.0))))
-
-
-def how_wide(widths: Float[Floats, " n"], near: Estimate, narrow: Estimate, few: Few, last: Estimate) -> str:
-    """Two meanings of wide enough: for the loss, and for what a single network says."""
-    half = near.half()
-    if near.mean - half <= 0 and near.mean <= widths[0]:
-        first = f"For the test loss any width will do: from {widths[0]:g} on there is no difference within error bars."
-    elif near.mean <= widths[0]:
-        first = f"For the test loss width {widths[0]:g}, the smallest tried, is within 5% of infinite width already."
-    else:
-        beyond = " (beyond what was tried, by extrapolation)" if near.mean > widths[-1] else ""
-        first = f"The test loss is within 5% of infinite width from about width {_round(near)} on{beyond}."
-    second = _single_networks(widths, narrow, last)
-    third = ""
-    if few.samples:
-        theory, networks = (_round(Estimate(value, math.nan, 1)) for value in (few.theory, few.networks))
-        third = (
-            f" On {few.samples} of the samples alone, where single networks say less, the theory of fluctuations (lazy "
-            f"limit) gives {theory} and networks give {networks}."
-        )
-    return f"{first} {second}{third}"
-
-
-def _single_networks(widths: Float[Floats, " n"], narrow: Estimate, last: Estimate) -> str:
-    """How far the outputs of one network are from the mean over networks; `last` is that of the largest width."""
-    found = f"by {100 * last.mean:.2g}% of their size at width {widths[-1]:g}"
-    law = f"from about width {_round(narrow)} on, measured on networks and extrapolated by 1 / sqrt(width)"
-    if last.mean > WITHIN:
-        return f"Outputs of single networks differ for longer: {found} from the mean over networks, and by 5% {law}."
-    if narrow.mean > widths[-1]:  # the widest one alone is within, but the law through all widths is not
-        return (
-            f"Outputs of single networks differ from the mean over networks {found}, which is within 5%; by the law "
-            f"through all widths they are {law}."
-        )
-    return f"Outputs of single networks are within 5% of the mean over networks too: {found}, and by 5% {law}."
-
-
-def _round(value: Estimate) -> str:
-    """Two digits and the error."""
-    scale = 10 ** (math.floor(math.log10(max(value.mean, 1.0))) - 1)
-    rounded = [f"{round(part / scale) * scale:.0f}" for part in (value.mean, value.error) if math.isfinite(part)]
-    return " ± ".join(rounded)

@@ -130,6 +130,7 @@ class AlternatingMonteCarlo(Theory, kind="alternating-monte-carlo"):
         sampling = self.sampling(problem)
         iteration = Iteration(self.damping, self.iterations, self.tolerance, self.fresh, self.settle)
         samples, recorder = problem.samples, Recorder(problem)
+        recorder.check_memory(self.replicas)
         found: list[Arrays] = []
         between: list[Arrays] = []
         solutions: list[Solution] = []

@@ -21,6 +21,7 @@ from ..base.arrays import Arrays
 from ..base.numbers import double_precision
 from ..base.session import Session
 from ..base.statistics import widening
+from ..problem.network import MLP
 from ..problem.optimisers import SGD
 from ..problem.theory import Theory
 from ..training import checkpoint
@@ -263,6 +264,8 @@ class Ensemble:
 def no_networks(problem: Problem) -> str:
     """Why networks cannot stand in for the limit; empty if they can."""
     network, record = problem.network, problem.record
+    if not isinstance(network, MLP):
+        return "networks of layers alone (mlp) stand in for the limit"
     if network.parameterisation == "ntk" or network.richness == 0:
         return "networks of finite width are not lazy"
     if record.between_times:
@@ -274,6 +277,7 @@ def no_networks(problem: Problem) -> str:
 
 def network_flops(problem: Problem, width: int) -> float:
     """Floating point operations that train and record a network: forward, backward and outer products."""
+    assert isinstance(problem.network, MLP)
     samples, layers = problem.samples, problem.network.hidden_layers
     rows, outputs = samples.samples, samples.outputs
     recorded, measured = len(problem.record.at(problem.optimiser.steps)), problem.recorded_samples

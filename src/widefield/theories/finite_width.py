@@ -20,13 +20,15 @@ from ..base.renamed import renamed
 from ..matrices.dense import Dense
 from ..matrices.spans import Room
 from ..matrices.substrate import State
+from ..problem.network import MLP
 from ..problem.rules import FeedbackAlignment, hidden
 from ..problem.theory import RECORDS, Scope, Theory
+from ..training import kinds
 from ..training.course import Course
-from ..training.observe import Observer
-from ..training.program import Program, bias_name, compile_problem
+from ..training.program import bias_name
 from ..training.roles import Keeper
 from ..training.runner import Runner, over_seeds
+from ..training.steps import Steps
 from ..trajectory.trajectory import Trajectory
 from .recording import from_outcome
 
@@ -82,6 +84,7 @@ class FiniteWidth(Theory, kind="finite-width"):
     def scope(self) -> Scope:
         """Everything that can be trained and measured."""
         return Scope(
+            networks=None,
             richness="positive",
             records=frozenset(RECORDS) - {"responses"},
             words={
@@ -97,7 +100,9 @@ class FiniteWidth(Theory, kind="finite-width"):
 
         `W0` (N_1, D), `W1` .. (N_{l+1}, N_l), the readout `w` (C, N), biases `b0` .. `bL` if there are any; and what
         the learning rule holds fixed, under its own names: "feedback l" from layer l + 1 to l, or (C, N_l) from the
-        outputs, "gate l" (N_l, D). Of `W0` and gates only what acts on samples is drawn; the rest is 0.
+        outputs, "gate l" (N_l, D). Of `W0` and gates only what acts on samples is drawn; the rest is 0. Parameters of
+        networks other than `MLP` have the names that their `forward` gives them, and shapes (*shape, n) or (target,
+        source).
 
         Args:
             problem: what the network is trained on.
@@ -107,20 +112,20 @@ class FiniteWidth(Theory, kind="finite-width"):
         number = self.seed if seed is None else check.integer("seed", seed, most=2**62)
         with double_precision():
             program, widths = self._program(problem)
-            return _by_symbol(problem, DenseStart(program, widths, self.dtype).one(jnp.asarray(number)))
+            state = DenseStart(program, widths, self.dtype).one(jnp.asarray(number))
+            return (_by_symbol if isinstance(problem.network, MLP) else _by_name)(problem, state)
 
-    def _program(self, problem: Problem) -> tuple[Program, tuple[int, ...]]:
-        """The program at this width, and the widths of all layers."""
-        widths = problem.network.widths(self.width)
-        richness = problem.network.effective_richness(widths[-1])
-        return compile_problem(problem, richness, tuple(n / widths[-1] for n in widths), self.dtype), widths
+    def _program(self, problem: Problem) -> tuple[Steps, tuple[int, ...]]:
+        """The program at this width, and the widths of all layers or populations."""
+        richness, ratios = kinds.richness_at(problem, self.width), kinds.ratios_at(problem, self.width)
+        return kinds.program_of(problem, richness, ratios, self.dtype), kinds.widths_of(problem, self.width)
 
     def predict(self, problem: Problem, session: Session) -> Trajectory:
         """Train the networks."""
         runner = self.runner(problem, session, self.identity(problem, session))
-        runner.groups = self._groups(problem)
         needed = len(runner.course.recorded) * self.seeds * runner.bytes_per_record
-        check.memory("records", needed, "record less often (record.every) or fewer samples (record.samples)")
+        check.memory("records", needed, "reduce seeds, or record less often (record.every) or fewer samples")
+        runner.groups = self._groups(problem)
         with double_precision():
             outcome = runner.run()
         return from_outcome(problem, self, outcome, range(self.seed, self.seed + self.seeds))
@@ -130,7 +135,7 @@ class FiniteWidth(Theory, kind="finite-width"):
         steps = problem.record.at(problem.optimiser.steps)
         with double_precision():
             program, widths = self._program(problem)
-            observer = Observer(program, jnp.asarray(problem.samples.y_test, self.dtype), problem.record.in_program())
+            observer = kinds.observer_of(problem, program, self.dtype)
             start = DenseStart(program, widths, self.dtype)
             each = observer.numbers(widths) * observer.test_targets.dtype.itemsize
             course = Course(problem.optimiser.rates(), problem.optimiser.batches(problem.samples.samples), steps)
@@ -138,16 +143,34 @@ class FiniteWidth(Theory, kind="finite-width"):
 
     def _groups(self, problem: Problem) -> list[range]:
         """Seeds that are trained side by side."""
-        widths = problem.network.widths(self.width)
         copies = problem.optimiser.copies + isinstance(problem.rule, FeedbackAlignment)
         itemsize = 8 if self.dtype == "float64" else 4
-        entries = sum(a * b for a, b in zip(widths, (*widths[1:], problem.samples.outputs), strict=True))
+        entries = self._entries(problem)
         weights = copies * itemsize * entries
         size = min(self.seeds, self.parallel or max(1, _CACHE // weights))
         check.memory("weights", _DRAWN * size * copies * entries, "reduce width or parallel")
         count = -(-self.seeds // size)  # groups of nearly equal size, so that few sizes have to be compiled
         bounds = [self.seed + self.seeds * k // count for k in range(count + 1)]
         return [range(low, high) for low, high in pairwise(bounds)]
+
+    def _entries(self, problem: Problem) -> int:
+        """Weights of one network, roughly."""
+        if not isinstance(problem.network, MLP):
+            return problem.plan.parameters(self.width)
+        widths = problem.network.widths(self.width)
+        return sum(a * b for a, b in zip(widths, (*widths[1:], problem.samples.outputs), strict=True))
+
+
+def _by_name(problem: Problem, state: State) -> dict[str, NDArray[np.float64]]:
+    """Parameters of a network that is a graph; vectors that only read inputs in the coordinates of the inputs."""
+    plan, found = problem.plan, _arrays({**state.weights, **state.frozen})
+    directions = problem.samples.directions() if plan.reducible else None
+    for spec in plan.vectors:
+        value = found[spec.name].reshape(*spec.shape, -1)
+        if directions is not None and spec.name in plan.readers:
+            value = np.einsum("rd,rn->dn", directions, value)
+        found[spec.name] = value
+    return found | _arrays(state.substrate.values)
 
 
 def _by_symbol(problem: Problem, state: State) -> dict[str, NDArray[np.float64]]:
@@ -172,7 +195,7 @@ def _arrays(values: Mapping[str, Any]) -> dict[str, NDArray[np.float64]]:
 class DenseStart(eqx.Module):
     """Makes the initial states of networks. A module, so that equal settings share their compiled code."""
 
-    program: Program
+    program: Steps
     widths: tuple[int, ...] = eqx.field(static=True)
     dtype: str = eqx.field(static=True)
 

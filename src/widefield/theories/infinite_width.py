@@ -6,6 +6,7 @@ import dataclasses
 import math
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from ..base import check
@@ -14,11 +15,12 @@ from ..base.errors import InvalidInput, NotAccurate, TooFewParticles
 from ..base.renamed import renamed
 from ..base.session import Session
 from ..matrices.conditioned import Conditioned
+from ..problem.network import MLP
 from ..problem.theory import Clause, Scope, Theory
 from ..training import checkpoint
 from ..training.program import Program
 from ..trajectory.trajectory import Trajectory
-from . import recording
+from . import graph_rooms, recording
 from .ensemble import Ensemble, no_networks
 from .recording import averaged, from_outcome
 from .replicas import Cost, Replicas, Settings, expected_directions
@@ -52,9 +54,9 @@ _TRUNCATED = 2.5
 _RANK_SHARE = 0.4
 """Rank tolerance over the root of a tolerance: what is left out takes a third of the error: less costs more."""
 
-_ROUNDED_OFF = 0.065
+_ROUNDED_OFF = 0.115
 """The most that it does, over rank_tolerance, at small ones: there it falls more slowly than as a square. Softplus
-networks under direct feedback alignment, at 0.01: 4e-4 (features) to 8e-4 (pseudo-gradients)."""
+networks under direct feedback alignment, at 0.01: 4e-4 (features) to 8e-4 (pseudo-gradients); at 0.03: 3.4e-3."""
 
 _MADE, _WORTH_TELLING = 1.5, 30.0
 """Seconds to trace and compile a hidden layer (12 s for 6 of them, 71 s for 50), and from which on that is told."""
@@ -74,7 +76,7 @@ class InfiniteWidth(Theory, kind="infinite-width"):
     Every number comes with a standard error. `relative_error` in `Trajectory.data.attrs` is the largest relative
     error of outputs and kernels: `statistical_error` and `truncation_error` together; `particles`, `replicas` and
     `rank_tolerance` are what was taken to reach it. `truncation_bound` is what truncation does where it does most;
-    intervals are wider by it.
+    intervals are wider by it. Dynamics that escape from a plateau make more of both: see docs/infinite-width.md.
 
     Args:
         particles: neurons that represent a layer; None takes as many as the problem needs.
@@ -141,6 +143,7 @@ class InfiniteWidth(Theory, kind="infinite-width"):
     def scope(self) -> Scope:
         """Everything but what has no limit, or random outputs in it."""
         return Scope(
+            networks=None,
             random_start=False,
             also=(
                 Clause(
@@ -155,7 +158,8 @@ class InfiniteWidth(Theory, kind="infinite-width"):
 
     def predict(self, problem: Problem, session: Session) -> Trajectory:
         """Solve the equations."""
-        layers = problem.network.hidden_layers
+        network = problem.network
+        layers = network.hidden_layers if isinstance(network, MLP) else len(problem.plan.questions)
         if _MADE * layers > _WORTH_TELLING:
             session.note(
                 f"jax first compiles {layers} layers: about {_MADE * layers:.0f} s, unless it has done so before"
@@ -312,6 +316,9 @@ class InfiniteWidth(Theory, kind="infinite-width"):
 
 def first_particles(problem: Problem, rank_tolerance: float) -> int:
     """How many particles a problem will need, roughly; see `roomy`."""
+    if not isinstance(problem.network, MLP):
+        seen = graph_rooms.most_seen(problem, partial(expected_directions, problem, rank_tolerance))
+        return _rounded(max(256.0, _MARGIN * _ROOMY * seen))
     matrices = min(2, problem.network.hidden_layers - 1)
     seen = matrices * sum(expected_directions(problem, rank_tolerance)) + problem.samples.samples
     return _rounded(max(256.0, _MARGIN * _ROOMY * seen))

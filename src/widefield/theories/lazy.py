@@ -103,6 +103,8 @@ class Lazy(Theory, kind="lazy"):
 def _check_memory(problem: Problem, times: int) -> None:
     """Refuse kernels that do not fit, before the first of them is computed. How many there are at once was measured."""
     samples, network = problem.samples, problem.network
+    outputs = 4 * times * (samples.samples + samples.test_samples) * samples.outputs
+    check.memory("outputs at all recorded times", 8 * outputs, "record less often (record.every), or use fewer samples")
     numbers = 14 * (samples.samples + samples.test_samples) ** 2
     if problem.record.kernels or problem.record.between_times:
         pairs = len(problem.kernel_rows) * problem.recorded_samples

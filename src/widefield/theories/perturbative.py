@@ -103,13 +103,15 @@ class Perturbative(Theory, kind="perturbative"):
         began, steps = time.perf_counter(), problem.record.at(problem.optimiser.steps)
         network, samples = problem.network, problem.samples
         richness = network.richness if network.parameterisation == "mean-field" else 0.0
+        recorder, count = Recorder(problem), 1 if _closed(problem) else self.replicas
+        recorder.check_memory(count)
         with double_precision():
             x = samples.everything
             static = StaticKernel(network, problem.rule).layers(x)
-            expansion = _Expansion(Recorder(problem), static, richness**2)
+            expansion = _Expansion(recorder, static, richness**2)
             found: list[Arrays] = []
             between: list[Arrays] = []
-            total = int(steps[-1]) * (1 if _closed(problem) else self.replicas)
+            total = int(steps[-1]) * count
             for correction in self._corrections(problem, static, x):
                 records, states = [], []
                 for step, course in zip(steps, follow(correction, static.ntk, problem, steps), strict=True):

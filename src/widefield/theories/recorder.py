@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
+from ..base import check
 from ..base.arrays import Arrays, Floats
 from ..problem.problem import Problem
 from ..trajectory import responses, two_time
@@ -25,6 +26,16 @@ class Recorder:
     def __init__(self, problem: Problem) -> None:
         self.problem, self.parts, self.rows = problem, problem.parts, problem.kernel_rows
         self.recorded = problem.recorded_samples
+
+    def check_memory(self, replicas: int) -> None:
+        """Refuse records of so many replicas that would not fit into memory, before the first is computed."""
+        samples, record = self.problem.samples, self.problem.record
+        numbers, signals = (samples.samples + samples.test_samples) * samples.outputs + 2, samples.outputs**2
+        if record.kernels:
+            pairs = len(self.rows) * self.recorded
+            numbers += pairs * (self.problem.network.hidden_layers * (1 + 3 * signals) + signals)
+        needed = 8 * numbers * len(record.at(self.problem.optimiser.steps)) * replicas
+        check.memory("records", needed, "reduce replicas, or record less often (record.every) or fewer samples")
 
     def predictions(self, outputs: Float[Floats, "*t all c"]) -> Arrays:
         """Outputs and losses."""

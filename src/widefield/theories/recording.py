@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ..base.arrays import Arrays
 from ..base.statistics import mean_and_error, widening
+from ..problem.network import MLP
 from ..problem.problem import Problem
 from ..problem.schedules import elapsed
 from ..problem.theory import Theory
@@ -58,8 +59,8 @@ def particle_bias(trajectory: Trajectory, coarse: Trajectory, ratio: float) -> f
 
 def _worst(trajectory: Trajectory, error: Callable[[str], xr.DataArray], *, squared: bool = False) -> float:
     worst = 0.0
-    for name in JUDGED:
-        if name not in trajectory.data:
+    for name in (str(key) for key in trajectory.data):
+        if name.partition(":")[0] not in JUDGED or name.endswith("_error"):
             continue
         value = trajectory.mean(name)
         power = error(name) if squared else error(name) ** 2
@@ -94,7 +95,7 @@ def from_outcome(
     factors: two_time.Factors | None = None,
 ) -> Trajectory:
     """Label the records of a run, and the factors of two-time kernels that a keeper of its fields has made."""
-    plain = {name: value for name, value in outcome.records.items() if " " not in name}
+    plain = {name: value for name, value in outcome.records.items() if " " not in name or ":" in name}
     variables = {name: _labelled(name, value, problem) for name, value in plain.items()}
     fields = {name: value for name, value in outcome.records.items() if name not in plain}
     if fields:
@@ -169,11 +170,9 @@ def _described(
     if samples.test_samples:
         variables["test_targets"] = (("test_sample", "output"), samples.y_test)
     times = elapsed(problem.optimiser.rates())
-    coordinates |= {
-        "time": times[steps],
-        "step": ("time", steps),
-        "layer": np.arange(1, problem.network.hidden_layers + 1),
-    }
+    coordinates |= {"time": times[steps], "step": ("time", steps)}
+    if isinstance(problem.network, MLP):
+        coordinates["layer"] = np.arange(1, problem.network.hidden_layers + 1)
     attributes["loss"] = problem.loss.convention
     left_out = theory.scope.left_out(problem, set(variables))
     if left_out:
@@ -185,16 +184,28 @@ def _labelled(
     name: str, value: NDArray[Any], problem: Problem, leading: tuple[str, ...] = ("seed", "time")
 ) -> tuple[tuple[str, ...], NDArray[Any]]:
     kind = name.removeprefix("test_").removesuffix("_error").removesuffix("_deviation")
-    dimensions = _DIMENSIONS[kind]
+    what, _, place = kind.partition(":")
+    dimensions = _at_place(what, place, problem) if place else _DIMENSIONS[kind]
     if name.startswith("test_"):
         dimensions = tuple("test_sample" if dim == "sample" else dim for dim in dimensions)
     if problem.samples.outputs == 1 and kind != "outputs":
-        single = tuple(i for i, dim in enumerate(dimensions, len(leading)) if dim.startswith("output"))
+        single = tuple(i for i, dim in enumerate(dimensions, len(leading)) if dim in ("output", "output_"))
         value, dimensions = (
             value.squeeze(single),
-            tuple(dim for dim in dimensions if not dim.startswith("output")),
+            tuple(dim for dim in dimensions if dim not in ("output", "output_")),
         )
     return (*leading, *dimensions), value
+
+
+def _at_place(what: str, place: str, problem: Problem) -> tuple[str, ...]:
+    """Dimensions of what was recorded of a named field."""
+    axes = next(len(found.shape) for found in problem.plan.places if found.name == place)
+    at = [f"{place} position{'' if axes == 1 else f' {axis}'}" for axis in range(1, axes + 1)]
+    row = {"gradient_kernel": ("sample", "output", *at), "gradient": ("sample", "output", *at)}
+    rows = row.get(what, ("sample", *at))
+    if what.endswith("_kernel"):
+        return (*rows, *(f"{name}_" for name in rows))
+    return (*rows, "neuron") if what in ("field", "gradient") else rows
 
 
 def averaged(trajectory: Trajectory) -> Trajectory:
@@ -219,5 +230,6 @@ def averaged(trajectory: Trajectory) -> Trajectory:
     doubles = {
         name: value.astype(np.float64) if value.dtype == np.float32 else value for name, value in variables.items()
     }
-    averages = xr.Dataset(doubles).assign_coords({"step": data["step"], "layer": data["layer"]})
+    kept = {name: data[name] for name in ("step", "layer") if name in data.coords}
+    averages = xr.Dataset(doubles).assign_coords(kept)
     return Trajectory(averages.assign_attrs(replicas), trajectory.problem, trajectory.theory)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
@@ -26,12 +26,16 @@ from ..gaussian.sobol import normals
 from ..matrices.conditioned import Conditioned
 from ..matrices.spans import Room, block_size, on_ladder
 from ..matrices.substrate import State
+from ..problem.network import MLP
 from ..problem.rules import hidden
+from ..training import kinds
 from ..training.course import Course
 from ..training.observe import Observer
-from ..training.program import Program, compile_problem
+from ..training.program import Program
 from ..training.runner import AXIS, Outcome, Runner, over_seeds
+from ..training.steps import Steps
 from ..trajectory.two_time import Factors
+from . import graph_rooms
 from .folded_fields import FieldSizes, FoldedFields
 
 if TYPE_CHECKING:
@@ -47,9 +51,9 @@ _SIDE_BY_SIDE = 4096
 _LONG = 30.0
 """Seconds from which on it is worth telling."""
 
-_USING, _FINDING = 0.67, 20.0
+_USING, _FINDING = 0.62, 11.0
 """Work of a moment once all directions are found, and, in such moments, of finding them; at `speed`, measured on 256
-digits in single precision: 23 s for T = 20, 500 s for T = 500."""
+digits in single precision: 9.1 s for T = 20, 225 s for T = 500."""
 
 _LISTENING = 0.1
 """Seconds to find the speed of this machine."""
@@ -95,17 +99,18 @@ class Replicas:
             problem = dataclasses.replace(problem, network=dataclasses.replace(network, centred=True))
         with double_precision():
             richness = LAZY_RICHNESS if lazy else network.richness
-            program = compile_problem(
-                problem, richness, network.normalised_width_ratios, settings.dtype, settings.program
-            )
-            observer = Observer(
-                program, jnp.asarray(problem.samples.y_test, settings.dtype), problem.record.in_program()
-            )
-            _check_particles(settings.particles, program)
-            room = first_room(program, expected_directions(problem, settings.rank_tolerance), settings.particles)
+            ratios = kinds.limiting_ratios(problem)
+            program = kinds.program_of(problem, richness, ratios, settings.dtype, settings.program)
+            observer = kinds.observer_of(problem, program, settings.dtype)
+            _check_particles(settings.particles, problem)
+            if isinstance(program, Program):
+                room = first_room(program, expected_directions(problem, settings.rank_tolerance), settings.particles)
+            else:
+                directions = partial(expected_directions, problem, settings.rank_tolerance)
+                room = graph_rooms.first_room(problem, directions, settings.particles)
             self.start = ConditionedStart(program, settings, room)
             itemsize = observer.test_targets.dtype.itemsize
-            each = itemsize * observer.numbers((settings.particles,) * network.hidden_layers)
+            each = itemsize * observer.numbers((settings.particles,) * len(ratios))
             course = Course(optimiser.rates(), optimiser.batches(problem.samples.samples), steps)
             self.fields = self._keeper(problem) if problem.record.between_times else None
             self.runner = Runner(observer, self.start, [], course, session, fingerprint, each, self.fields)
@@ -115,19 +120,22 @@ class Replicas:
         """Of so many of them."""
         runner, program, room = self.runner, self.start.program, self.start.room
         rows, outputs = program.inputs.shape[0], program.targets.shape[1]
-        named, matrices = dict(room.matrices), len(room.pools) - 1
-        rooms = [named.get(hidden(layer), room.usual)[:2] for layer in range(1, matrices + 1)]
-        backward = rows if program.one_pass else rows * (1 + outputs)
-        flops = flops_of_run(
-            moments=runner.course.moments,
-            rows=rows,
-            backward=backward,
-            particles=self.settings.particles,
-            rooms=rooms,
-            replicas=replicas,
+        together = isinstance(program, Program) and program.one_pass
+        flops = sum(
+            flops_of_run(
+                moments=runner.course.moments,
+                rows=rows * asked,
+                backward=rows * asked * (1 if together else 1 + outputs),
+                particles=self.settings.particles,
+                rooms=[sizes],
+                replicas=replicas,
+            )
+            for asked, sizes in self._rooms(room)
         )
         times, group = len(runner.course.recorded), min(replicas, self.settings.group)
-        plain = runner.observer.numbers_without_fields((self.settings.particles,) * len(room.pools))
+        widths = (self.settings.particles,) * len(room.pools)
+        observer = runner.observer
+        plain = observer.numbers_without_fields(widths) if isinstance(observer, Observer) else observer.numbers(widths)
         # In the end all replicas are there, and their mean and error.
         records = (replicas + 2) * times * plain * np.dtype(self.settings.dtype).itemsize + runner.buffer_bytes(group)
         if self.fields is not None:
@@ -135,8 +143,18 @@ class Replicas:
             flops, records = flops + replicas * sizes.flops, records + 8 * sizes.numbers(group)
         return Cost(flops, self.start.bytes(group), records)
 
+    def _rooms(self, room: Room) -> list[tuple[int, tuple[int, int]]]:
+        """Of every matrix, about how many vectors of a sample it is asked, and its capacities."""
+        named = dict(room.matrices)
+        if isinstance(self.start.program, Program):
+            names = {hidden(layer): 1 for layer in range(1, len(room.pools))}
+        else:
+            names = {spec.name: self.problem.plan.positions(spec.name) for spec in self.problem.plan.matrices}
+        return [(asked, named.get(name, room.usual)[:2]) for name, asked in names.items()]
+
     def _field_sizes(self, keeper: FoldedFields) -> FieldSizes:
         observer = self.runner.observer
+        assert isinstance(observer, Observer)
         forward, backward = expected_directions(self.problem, keeper.folding.tolerance)
         both = forward + backward if observer.record.responses else forward
         rows = observer.field_rows(len(self.start.room.pools))
@@ -147,7 +165,8 @@ class Replicas:
         """So many of them, with what there was before."""
         group, seeds = self.settings.group, self.seeds(count)
         self.runner.groups = [seeds[k : k + group] for k in range(0, count, group)]
-        with double_precision():
+        # Threads of BLAS and those of XLA are in each other's way: 2 ms for the eigenvalues of 256 vectors become 30.
+        with double_precision(), threadpool_limits(1, user_api="blas"):
             return self.runner.run()
 
     def seeds(self, count: int) -> list[int]:
@@ -160,7 +179,7 @@ class Replicas:
         return {} if self.fields is None else self.fields.factors
 
     def _keeper(self, problem: Problem) -> FoldedFields:
-        return FoldedFields(problem.network.normalised_width_ratios, problem.rule.exact, self.settings.rank_tolerance)
+        return FoldedFields(kinds.limiting_ratios(problem), problem.rule.exact, self.settings.rank_tolerance)
 
     @property
     def crowding(self) -> float:
@@ -168,9 +187,12 @@ class Replicas:
         return self.runner.crowding
 
 
-def _check_particles(particles: int, program: Program) -> None:
+def _check_particles(particles: int, problem: Problem) -> None:
     """Refuse fewer particles than there are independent vectors before the first step."""
-    least = max(program.inputs.shape[1], program.targets.shape[1])
+    if isinstance(problem.network, MLP):
+        least = max(problem.samples.reduced_inputs[-1], problem.samples.outputs)
+    else:
+        least = graph_rooms.most_vectors(problem.plan)
     if particles < least:
         raise TooFewParticles(
             f"particles = {particles} are too few: inputs and outputs alone have {least} independent directions; "
@@ -178,8 +200,12 @@ def _check_particles(particles: int, program: Program) -> None:
         )
 
 
-def expected_directions(problem: Problem, rank_tolerance: float) -> tuple[float, float]:
+def expected_directions(
+    problem: Problem, rank_tolerance: float, asked: int = 1, spread: float = 1.0
+) -> tuple[float, float]:
     """How many directions a matrix and its transpose will be asked about, roughly.
+
+    `asked` are vectors of one sample, `spread` over so many times as many dimensions as the inputs have.
 
     Measured at 0.0566, both directions of both matrices of three layers: 202 for 10 samples on a sphere from T = 100
     on, 805 (T = 50) and 848 (T = 250 and 1000) for 40; 779, 864, 981, 1075 for 64 digits (T = 20, 60, 180, 500), 1323,
@@ -187,8 +213,8 @@ def expected_directions(problem: Problem, rank_tolerance: float) -> tuple[float,
     twice as many at 0.01. Langevin noise needs one for every sample and step.
     """
     samples = problem.samples
-    rows = samples.samples + samples.test_samples
-    dimension = _effective_dimension(np.concatenate([samples.x, samples.x_test]))
+    rows = (samples.samples + samples.test_samples) * asked
+    dimension = spread * _effective_dimension(samples.everything.reshape(-1, samples.dimension))
     finer = (0.07 / max(rank_tolerance, 1e-3)) ** 0.45
     steps = min(max(problem.optimiser.steps, 20), 500)
     more = max(0.8, 0.36 * rows**0.19) * (steps / 20) ** 0.1 * finer
@@ -229,7 +255,7 @@ def _sizes(expected: tuple[float, float], particles: int, block: int) -> tuple[i
 class ConditionedStart:
     """Makes the initial states of replicas."""
 
-    program: Program
+    program: Steps
     settings: Settings
     room: Room
 
@@ -264,7 +290,10 @@ class ConditionedStart:
 
     def bytes(self, replicas: int) -> int:
         """Memory of states side by side: what populations have seen and will draw, and both sides of matrices."""
-        held = 2 * sum(self.room.pools) + 2 * sum(self.room.usual) * (len(self.room.pools) - 1)
+        known = sum(sum(sizes[:2]) for _, sizes in self.room.matrices)
+        if isinstance(self.program, Program):
+            known = sum(self.room.usual) * (len(self.room.pools) - 1)
+        held = 2 * sum(self.room.pools) + 2 * known
         fields = 6 * self.program.inputs.shape[0] * self.program.targets.shape[1] * len(self.room.pools)
         size = np.dtype(self.settings.dtype).itemsize * replicas * self.settings.particles
         return int(_WORKSPACE * size * (held + fields))
@@ -272,7 +301,7 @@ class ConditionedStart:
 
 @eqx.filter_jit(donate="all-except-first")
 def _start(
-    kept: tuple[Program, Float[Array, ""], Int[Array, " seeds"], Room, type[Conditioned]],
+    kept: tuple[Steps, Float[Array, ""], Int[Array, " seeds"], Room, type[Conditioned]],
     streams: tuple[Float[Array, "seeds _ s"], ...],
 ) -> State:
     program, tolerance, seeds, room, substrate = kept
@@ -285,7 +314,7 @@ def _start(
 
 
 @eqx.filter_jit
-def _enlarged(kept: tuple[Program, tuple[Float[Array, "seeds _ s"], ...]], state: State, room: Room) -> State:
+def _enlarged(kept: tuple[Steps, tuple[Float[Array, "seeds _ s"], ...]], state: State, room: Room) -> State:
     program, streams = kept
 
     def one(both: tuple[State, tuple[Array, ...]]) -> State:

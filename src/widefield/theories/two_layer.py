@@ -147,6 +147,7 @@ class TwoLayer(Theory, kind="two-layer"):
             method, layout = self._chosen(problem)
             statistics: dict[str, float] = {}
             count = self.replicas if method == "sampled" else 1
+            Recorder(problem).check_memory(count)
             runs = [_Run(problem, steps, self.seed + k) for k in range(count)]
             for k, run in enumerate(runs):
                 course = self._moments(problem, steps) if layout is None else self._neurons(layout, method, k, steps)

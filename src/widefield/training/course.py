@@ -14,8 +14,9 @@ from jaxtyping import Array, Bool, Float, Int
 from numpy.typing import NDArray
 
 from ..matrices.substrate import Backward, Forward, State
-from .observe import Measured, Observer
-from .program import Moment
+from .measuring import Measured, Measuring
+from .observe import Observer
+from .steps import Moment
 
 _APPENDED = {"rows", "stream", "vectors", "slots", "axes", "noise"}
 """Parts of a substrate to which knowledge is only ever added: to go back, take back how much of it counts."""
@@ -93,7 +94,7 @@ class _Carry(eqx.Module):
 
 
 def play(
-    observer: Observer, given: tuple[State, Measured], stretch: Stretch, count: Int[Array, ""]
+    observer: Measuring, given: tuple[State, Measured], stretch: Stretch, count: Int[Array, ""]
 ) -> tuple[State, Played]:
     """The first `count` moments of a stretch; fewer if the substrate runs out of room, in the state before that.
 
@@ -101,7 +102,8 @@ def play(
     """
     state, records = given
     program = observer.program
-    moment = _in_one_pass if program.one_pass and stretch.batches is None else _apart
+    together = isinstance(observer, Observer) and observer.program.one_pass and stretch.batches is None
+    moment: Any = _in_one_pass if together else _apart
     grows = state.substrate.grows
 
     def body(carry: _Carry) -> _Carry:
@@ -141,7 +143,7 @@ def _in_one_pass(observer: Observer, carry: _Carry, stretch: Stretch) -> _Carry:
     return _Carry(state, carry.before, records, carry.place, carry.slot, loss, carry.failed)
 
 
-def _apart(observer: Observer, carry: _Carry, stretch: Stretch) -> _Carry:
+def _apart(observer: Measuring, carry: _Carry, stretch: Stretch) -> _Carry:
     """A record, then a step."""
 
     def record(number: Array, kept: tuple[State, Measured]) -> tuple[State, Measured]:
@@ -169,7 +171,7 @@ def _inside(number: Array, values: Any) -> Any:
     return jax.lax.optimization_barrier((number, values))[1]  # type: ignore[no-untyped-call]
 
 
-def slots_for_records(observer: Observer, state: State, count: int) -> Measured:
+def slots_for_records(observer: Measuring, state: State, count: int) -> Measured:
     """Arrays for so many records."""
     shapes = jax.eval_shape(lambda state: observer(state)[0], state)
     return {name: jnp.zeros((count, *leaf.shape), leaf.dtype) for name, leaf in shapes.items()}

@@ -4,37 +4,24 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..matrices.substrate import Backward, Forward, Gradients, State, inner
 from ..problem.layer_rates import LayerRates
-from ..problem.problem import Part, Record
 from ..problem.rules import hidden, true_gradient
+from .measuring import Measured as Measured
+from .measuring import Measuring
 from .program import Program
 
-Measured = dict[str, Array]
 Fields = TypeVar("Fields", Forward, Backward)
 
 
-class Observer(eqx.Module):
-    """Measures a state. `test_targets` belong to the rows of the program's inputs after the training rows."""
+class Observer(Measuring):
+    """Measures a state of a `Program`, layer by layer."""
 
     program: Program
-    test_targets: Float[Array, "q c"]
-    record: Record = eqx.field(static=True)
-
-    @property
-    def recorded(self) -> int:
-        """Number of training samples whose outputs and kernels are recorded."""
-        return self.record.recorded(self.program.targets.shape[0])
-
-    @property
-    def parts(self) -> tuple[Part, ...]:
-        """Training and test samples, and what is recorded of them."""
-        return self.record.parts(self.program.targets.shape[0], self.test_targets.shape[0])
 
     def numbers(self, widths: tuple[int, ...]) -> int:
         """How many numbers a record has, in layers of these widths (or numbers of particles)."""
@@ -122,16 +109,6 @@ class Observer(eqx.Module):
             image, substrate = substrate.initial_transpose(hidden(layer), g)
             images.append(image)
         return tuple(images), state.on(substrate)
-
-    def predictions(self, outputs: Float[Array, "all c"], state: State) -> Measured:
-        """Outputs and losses, and what the substrate says of itself."""
-        loss, measured = self.program.loss, {}
-        if state.substrate.ranks is not None:
-            measured["rank"] = state.substrate.ranks
-        for part, targets in zip(self.parts, (self.program.targets, self.test_targets), strict=False):
-            measured[f"{part.prefix}outputs"] = outputs[part.kept]
-            measured[f"{part.prefix}loss"] = loss.total(outputs[part.rows], targets)
-        return measured
 
     def _kernels(
         self, forward: Forward, gradients: Gradients, pseudo: tuple[Float[Array, "q k _"], ...], rows: Array

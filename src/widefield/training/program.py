@@ -7,36 +7,25 @@ mean-field equations. Layer l of the network is population l - 1 of the substrat
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float
 
 from ..activations import Activation
-from ..base.numbers import Number, root, with_arrays
-from ..matrices.spans import pad_to
+from ..base.numbers import Number, root
 from ..matrices.substrate import Backward, Forward, Gradients, OuterProducts, State, Substrate, Weights, inner
 from ..problem.layer_rates import LayerRates
-from ..problem.losses import Loss
 from ..problem.network import MLP
-from ..problem.optimisers import Optimiser, Values
+from ..problem.optimisers import Values
 from ..problem.problem import Problem
 from ..problem.rules import LearningRule, hidden, true_gradient
-
-Rows = Int[Array, " p"] | slice
-"""Some of the samples: their numbers, or a slice (which costs nothing)."""
-
-
-class Moment(eqx.Module):
-    """When a step is made, and how: its number, its learning rate, and the rows of its batch (None: all of them)."""
-
-    number: Int[Array, ""]
-    rate: Float[Array, ""]
-    batch: Int[Array, " b"] | None
+from .steps import Moment as Moment
+from .steps import Rows, Steps
 
 
-class Program(eqx.Module):
+class Program(Steps):
     """A problem, ready to run on a substrate.
 
     `inputs` are the training rows and then the test rows of x / sqrt(D), in the coordinates of
@@ -45,19 +34,9 @@ class Program(eqx.Module):
     """
 
     inputs: Float[Array, "all r"]
-    targets: Float[Array, "p c"]
-    richness: Float[Array, ""]
     network: MLP
     phi: Activation = eqx.field(static=True)
-    loss: Loss
     rule: LearningRule
-    optimiser: Optimiser
-    ratios: tuple[Number, ...]
-
-    def __post_init__(self) -> None:
-        """Make arrays of all numbers."""
-        for name in ("network", "loss", "rule", "optimiser", "ratios"):
-            setattr(self, name, with_arrays(getattr(self, name), self.inputs.dtype))
 
     def start(self, substrate: Substrate) -> State:
         """Draw all weights."""
@@ -77,8 +56,7 @@ class Program(eqx.Module):
         frozen, substrate = self.rule.frozen(self.network, inputs, outputs, substrate)
         nothing = jnp.zeros((self.inputs.shape[0], outputs), self.inputs.dtype)
         state = State(weights, None, frozen, substrate, nothing)
-        memory = self.optimiser.rest({name: state.values[name] for name in self.trained + self._matrices})
-        state = dataclasses.replace(state, memory=memory)
+        state = dataclasses.replace(state, memory=self.memory(state))
         if not self.network.centred:
             return state
         forward, state = self.forward(state, slice(None))
@@ -130,29 +108,6 @@ class Program(eqx.Module):
             outputs = outputs + jnp.mean(bias, axis=1)[None, :]
         return outputs / self.richness - state.initial_outputs[rows]
 
-    def errors(self, outputs: Float[Array, "p c"], targets: Float[Array, "p c"]) -> Float[Array, "p c"]:
-        """Delta of every sample, with its weight in the total loss."""
-        return self.loss.weight(targets.shape[0]) * self.loss.error(outputs, targets)
-
-    def step(self, state: State, moment: Moment) -> tuple[State, Float[Array, ""]]:
-        """One step of training; also returns the loss of its batch before the step."""
-        rows = slice(self.targets.shape[0]) if moment.batch is None else moment.batch
-        state, loss = self.optimiser.step(lambda state: self.gradient(state, rows), state, moment.rate)
-        return self._after(state, moment), loss
-
-    def moved(self, state: State, directions: Values, loss: Float[Array, ""], moment: Moment) -> State:
-        """After a step along directions that are known already."""
-        state, _ = self.optimiser.step(lambda state: (directions, loss, state), state, moment.rate)
-        return self._after(state, moment)
-
-    def _after(self, state: State, moment: Moment) -> State:
-        return self._shaken(state, moment) if self.optimiser.shakes else state
-
-    def exploded(self, loss: Float[Array, "..."]) -> Bool[Array, "..."]:
-        """Whether a loss will not come back, see `Loss.hopeless`."""
-        failed: Bool[Array, "..."] = self.loss.hopeless(loss, self.targets)
-        return failed
-
     def gradient(self, state: State, rows: Rows) -> tuple[Values, Float[Array, ""], State]:
         """dW/dt of all that learns from some of the samples (BP23 eq. (2)), and their loss."""
         forward, state = self.forward(state, rows)
@@ -183,17 +138,15 @@ class Program(eqx.Module):
         biases = range(1, self.network.hidden_layers + 2) if self.network.train_biases else ()
         return ["input", "readout", *map(bias_name, biases)]
 
-    def _shaken(self, state: State, moment: Moment) -> State:
-        """Add the optimiser's noise to all that learns."""
-        amount, substrate, values = self.optimiser.noise(moment.rate), state.substrate, {}
-        rates = self.layer_rates
-        for name in self.trained:
-            value = state.weights[name]
-            normals, substrate = substrate.gaussian(f"{name} noise", self.population(name), len(value), moment.number)
-            values[name] = value + amount * root(rates[name]) * normals
-        for layer in range(1, self.network.hidden_layers):
-            substrate = substrate.shaken(hidden(layer), amount * root(rates[hidden(layer)]), moment.number)
-        return state.on(substrate).with_values(values)
+    @property
+    def learning(self) -> Mapping[str, int | None]:
+        """Vectors with their populations, then matrices."""
+        matrices = (hidden(layer) for layer in range(1, self.network.hidden_layers))
+        return {name: self.population(name) for name in self.trained} | dict.fromkeys(matrices)
+
+    def rate_of(self, name: str) -> Number:
+        """w_l or b_l."""
+        return self.layer_rates[name]
 
     def _directions(
         self,
@@ -223,19 +176,6 @@ class Program(eqx.Module):
             directions[hidden(layer)], substrate = substrate.direction(hidden(layer), outer)
         return directions, state.on(substrate)
 
-    def on_larger(self, state: State, substrate: Substrate) -> State:
-        """The same state on a substrate with other room."""
-        larger = state.on(substrate)
-        if state.memory is None:
-            return larger
-        shapes = self.optimiser.rest({name: larger.values[name] for name in self.trained + self._matrices})
-        memory = jax.tree.map(lambda leaf, like: pad_to(leaf, like.shape), state.memory, shapes)
-        return dataclasses.replace(larger, memory=memory)
-
-    @property
-    def _matrices(self) -> list[str]:
-        return [hidden(layer) for layer in range(1, self.network.hidden_layers)]
-
     def strength(self, layer: int) -> Float[Array, ""]:
         """gamma_0 sqrt(N/N_l): how strongly the weights into layer l follow its pseudo-gradient (BP22 D.8)."""
         return self.richness / root(self.ratios[layer - 1])
@@ -259,7 +199,7 @@ def bias_name(layer: int) -> str:
 
 
 def compile_problem(
-    problem: Problem, richness: float, ratios: tuple[float, ...], dtype: str, kind: type[Program] = Program
+    problem: Problem, richness: float, ratios: tuple[Number, ...], dtype: str, kind: type[Program] = Program
 ) -> Program:
     """Put the arrays of a problem where the program needs them.
 

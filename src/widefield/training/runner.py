@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +24,7 @@ from ..matrices.spans import Room
 from ..matrices.substrate import State
 from . import checkpoint
 from .course import SHARED, Course, Played, Stretch, named, play, slots_for_records
-from .observe import Measured, Observer
+from .measuring import Measured, Measuring
 from .roles import Keeper, Start, Watch
 
 _CALL_SECONDS = 0.5
@@ -82,7 +83,7 @@ class Runner:
     they stay as they are, among the records.
     """
 
-    observer: Observer
+    observer: Measuring
     start: Start
     groups: Sequence[Sequence[int]]
     course: Course
@@ -100,6 +101,7 @@ class Runner:
     room: Room | None = None
     crowding: float = 0.0
     pace: int = 1
+    loss: float = math.nan
     remarks: dict[str, Any] = field(default_factory=dict)
 
     def run(self) -> Outcome:
@@ -172,6 +174,8 @@ class Runner:
         self.state, played = _play((self.observer, stretch, stop), (self.state, self.slots))
         self.slots = played.records
         done = int(played.done)
+        loss = float(np.mean(played.loss))  # none if there was no step, as at the last moment
+        self.loss = self.loss if math.isnan(loss) else loss
         failure = self._kept(played, seeds, done)
         self.position += done
         if failure is not None:
@@ -182,7 +186,7 @@ class Runner:
             self.state = self.start.enlarged(seeds, self.state, self.room)
         last = self.course.moments - 1
         steps = len(self.finished) * last + min(self.position, last)
-        self.session.report(steps, len(self.groups) * last, float(np.mean(played.loss)))
+        self.session.report(steps, len(self.groups) * last, self.loss)
         return None
 
     def _kept(self, played: Played, seeds: Sequence[int], done: int) -> Outcome | None:
@@ -280,14 +284,14 @@ class Runner:
 
 
 @eqx.filter_jit(donate="all-except-first")
-def _play(kept: tuple[Observer, Stretch, Int[Array, ""]], given: tuple[State, Measured]) -> tuple[State, Played]:
+def _play(kept: tuple[Measuring, Stretch, Int[Array, ""]], given: tuple[State, Measured]) -> tuple[State, Played]:
     observer, stretch, count = kept
     alone = not given[0].substrate.grows
     return over_seeds(lambda given: play(observer, given, stretch, count), given, alone=alone)
 
 
 @eqx.filter_jit
-def _slots(observer: Observer, state: State, count: int) -> Measured:
+def _slots(observer: Measuring, state: State, count: int) -> Measured:
     return over_seeds(lambda state: slots_for_records(observer, state, count), state, alone=not state.substrate.grows)
 
 

@@ -10,7 +10,8 @@ from ..matrices.substrate import Forward, Gradients, State, Weights, inner
 from ..problem.optimisers import Values
 from ..problem.rules import true_gradient
 from .observe import tangent_kernel
-from .program import Program, Rows
+from .program import Program
+from .steps import Rows
 
 
 class TangentProgram(Program):

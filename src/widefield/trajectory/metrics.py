@@ -15,7 +15,7 @@ _COLUMNS = ("sample_", "output_")
 def _matrix_dims(kernel: xr.DataArray) -> list[str]:
     if "sample_" not in kernel.dims:
         raise InvalidInput(f"{kernel.name} has the axes {', '.join(map(str, kernel.dims))}: it is not a kernel")
-    return [dim for dim in (*_ROWS, *_COLUMNS) if dim in kernel.dims]
+    return [str(dim) for dim in kernel.dims if dim in (*_ROWS, *_COLUMNS) or " position" in str(dim)]
 
 
 def norm(kernel: xr.DataArray) -> xr.DataArray:
@@ -65,6 +65,8 @@ def target_alignment(kernel: xr.DataArray, targets: xr.DataArray) -> xr.DataArra
     """A(K, y y^T) = y^T K y / (|K|_F |y y^T|_F) (BP22, BP23)."""
     if "sample" not in kernel.dims:
         raise InvalidInput(f"{kernel.name} is not a kernel of the training samples, which the targets belong to")
+    if any(" position" in str(dim) for dim in kernel.dims):
+        raise InvalidInput(f"{kernel.name} has positions, which targets have not: choose one with isel")
     columns = targets.rename({"sample": "sample_"})
     if "output" in kernel.dims:
         outer = targets * columns.rename({"output": "output_"})

@@ -12,6 +12,7 @@ import xarray as xr
 
 from ..base.drawing import COLOURS, axes_or_new, style
 from ..base.errors import InvalidInput
+from ..problem.network import MLP
 from .labels import labels as labelled
 from .labels import shared
 from .trajectory import Trajectory
@@ -75,7 +76,7 @@ def kernel(
     axes.spines[:].set_visible(True)
     axes.set_xlabel("sample")
     axes.set_ylabel("sample")
-    axes.locator_params(axis="x", integer=True)
+    axes.locator_params(integer=True)
     if colorbar:
         axes.figure.colorbar(image, ax=axes, shrink=0.85)
     shown = trajectory.label if label is None else label
@@ -219,10 +220,10 @@ def _kernels(
     for spare in panels[len(shown) :]:
         spare.remove()
     for place, ((trajectory, label), axes) in enumerate(zip(shown, panels, strict=False), 1):
-        layer = trajectory.problem.network.hidden_layers
+        layer = int(trajectory.data["layer"].max())
         kernel(trajectory, "feature_kernel", axes, layer=layer, limit=limit, colorbar=place == len(shown))
         axes.set_title(textwrap.fill(label, 30))
-    depths = {t.problem.network.hidden_layers for t, _ in shown}
+    depths = {int(t.data["layer"].max()) for t, _ in shown}
     which = f"layer {depths.pop()}" if len(depths) == 1 else "last layer"
     figure.suptitle(f"final feature kernel, {which}", fontsize=9)
 
@@ -275,7 +276,8 @@ def summary(trajectory: Trajectory) -> Figure:
     """One trajectory on a page: losses, final kernels of the last layer, how far kernels moved."""
     import matplotlib.pyplot as plt
 
-    depth = trajectory.problem.network.hidden_layers
+    network = trajectory.problem.network
+    depth = network.hidden_layers if isinstance(network, MLP) else 0
     with style():
         figure, ((top, features), (moved, gradients)) = plt.subplots(2, 2, figsize=(7.2, 5.6), layout="constrained")
         if "test_loss" in trajectory.data:

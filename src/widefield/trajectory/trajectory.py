@@ -13,6 +13,7 @@ from ..base import check, statistics
 from ..base.errors import InvalidInput, UnknownName
 from ..base.renamed import former, renamed
 from ..base.result import Result
+from ..problem.network import MLP
 from ..problem.problem import Problem
 from ..problem.theory import Theory
 from . import metrics, two_time, units
@@ -37,6 +38,13 @@ class Trajectory(
         preactivation, pregradient   h and z of some neurons (dimension `neuron`)
         rank                     directions along which the matrices between layers, and their transposes, are known
         targets, test_targets, input_kernel
+
+    Networks other than `MLP` have no layers: their kernels are those of the fields that they name,
+
+        feature_kernel:<name>    <a, a'>, rows and columns for samples and positions (dimension "<name> position")
+        gradient_kernel:<name>   (N/n) <ahat, ahat'> with ahat = n dF/da, which for layers is G
+        scalar:<name>            a named scalar, as attention is
+        field:<name>, gradient:<name>   a and ahat of some neurons
 
     Kernels of gradients have the axes `output`, `output_` only if the network has several outputs. A theory that
     knows the error of a variable gives it as `<name>_error`, and one that knows how networks differ from one another
@@ -75,10 +83,10 @@ class Trajectory(
     def heading(self) -> str:
         """What was asked, in a line."""
         problem, network, samples = self.problem, self.problem.network, self.problem.samples
-        layers = f"{network.hidden_layers} hidden layer{'s' if network.hidden_layers > 1 else ''}"
+        at = "".join(f"{count} x " for count in samples.inputs[:-1])
         return (
-            f"{self.label}: {layers}, {network.activation}, richness {network.richness:g}; {samples.samples} samples "
-            f"of dimension {samples.dimension}; {problem.rule.kind}; {problem.optimiser.steps} steps"
+            f"{self.label}: {network.heading}, richness {network.richness:g}; {samples.samples} samples "
+            f"of dimension {at}{samples.dimension}; {problem.rule.kind}; {problem.optimiser.steps} steps"
         )
 
     @property
@@ -119,7 +127,9 @@ class Trajectory(
         if missing:
             return f"it lacks {', '.join(missing)}"
         samples, steps = self.problem.samples, self.data["step"]
-        expected = {"layer": self.problem.network.hidden_layers, "output": samples.outputs}
+        expected = {"output": samples.outputs}
+        if isinstance(self.problem.network, MLP):
+            expected["layer"] = self.problem.network.hidden_layers
         sizes = {name: self.data.sizes.get(name, size) for name, size in expected.items()}
         sizes["sample"], expected["sample"] = self.data["targets"].shape[0], self.problem.recorded_samples
         for name, size in expected.items():
