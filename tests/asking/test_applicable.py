@@ -71,7 +71,7 @@ def test_theories_without_defaults_say_so():
 
 def test_names_are_kinds_of_theories():
     names = [kind for kind, member in wf.Theory.members.items() if member.__module__.startswith("widefield")]
-    assert len(names) == 9
+    assert len(names) == 10
     assert [theory.kind for theory in comparison.named(names, 7)] == names
     assert comparison.named("fluctuations", 7) == [wf.Fluctuations(7)]
     assert comparison.named("dmft,infinite-width") == [wf.InfiniteWidth(replicas=4)]
