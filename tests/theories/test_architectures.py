@@ -97,7 +97,7 @@ def replicas(problem, theory, particles, count):
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_infinite_width_is_the_limit_of_networks(case):
-    """The bias of width 1024 is below a standard error of 24 networks. Losses, and gradients of readouts, are one number."""
+    """The bias of width 1024 is below a standard error of 24 networks. Losses, and gradients of readouts, are alike."""
     found = replicas(problem_of(*CASES[case]), wf.InfiniteWidth, 1024, 8)
     for names in (("outputs",), ("loss",), ("ntk", "feature_kernel"), ("gradient_kernel",)):
         z = scores(found, networks(case), names)
