@@ -37,6 +37,7 @@ MADE = {
     "flow through the layers": lambda: wf.effective.flow(wf.MLP(2, "relu"), [[1.0]], 8),
     "check of a flow": lambda: monte_carlo.check(wf.MLP(1, "relu"), [[1.0]], 8, seeds=200, seed=0, threshold=9.0),
     "flow of the tangent kernel": lambda: wf.effective.ntk_flow(wf.MLP(2, "relu"), [[1.0]], 8),
+    "flow of differentials": lambda: wf.effective.differential_flow(wf.MLP(2, "tanh"), [[1.0]], 8),
     "part of a study": lambda: Part(xr.Dataset({"loss": ("split", [0.5, 0.25])}, attrs={"title": "losses"})),
     "gradients of the layers": lambda: wf.effective.gradient_moments("relu", 1.0, 3, 8, weight_variance=2.0),
 }

@@ -290,7 +290,7 @@ BAD_TOGETHER = {
     "record samples": ({"record": wf.Record(samples=3)}, "record.samples = 3 exceeds the 2 training samples"),
     "not a loss": ({"loss": "huber"}, "loss = 'huber' must be a Loss, for example .*Huber"),
     "a class": ({"rule": wf.Hebb}, "rule = .*Hebb.* must be a LearningRule"),
-    "not a network": ({"network": 3}, "network = 3 must be a Network, for example one of MLP"),
+    "not a network": ({"network": 3}, "network = 3 must be a Network, for example one of .*MLP"),
     "schedule": (
         {"optimiser": wf.SGD(WrongLength(), 4)},
         r"WrongLength.rates\(4\) has shape \(3,\).*steps = 4",

@@ -19,7 +19,7 @@ def applicable(problem: Question) -> dict[str, list[Reason]]:
     >>> from widefield import MLP, Problem, data
     >>> found = applicable(Problem(MLP(2, "tanh"), data.sphere(samples=3, dimension=4)))
     >>> [kind for kind, reasons in found.items() if not reasons][:3]
-    ['alternating-monte-carlo', 'finite-width', 'fluctuations']
+    ['alternating-monte-carlo', 'effective-theory', 'finite-width']
     >>> print(found["two-layer"][0])
     network.hidden_layers = 2: it is for exactly 1
     """

@@ -23,6 +23,7 @@ ROOMS = {
     "flow through the layers": ("effective.vertex_flow", "Flow"),
     "check of a flow": ("effective.agreement", "Check"),
     "flow of the tangent kernel": ("effective.tangent_result", "NTKFlow"),
+    "flow of differentials": ("effective.differential_result", "DifferentialFlow"),
     "gradients of the layers": ("effective.gradients_of_layers", "GradientMoments"),
     "part of a study": ("studies.keeping", "Part"),
 }

@@ -18,7 +18,12 @@ ORDERS = {"P": "0123", "Q": "0123", "R": "0123", "S": "1234", "T": "1342", "U": 
 
 
 @dataclass(frozen=True, eq=False)
-class DifferentialFlow(NTKFlow, kind="flow of differentials", asked={"network": MLP}):
+class DifferentialFlow(
+    NTKFlow,
+    kind="flow of differentials",
+    asked={"network": MLP},
+    figure="widefield.effective.plots:layers_of_differentials",
+):
     """An `NTKFlow`, and beside it how the NTK H answers training, PDLT eqs. (11.8), (inf.5), (inf.7).
 
     Of one network, with mu over all parameters and lambda their rates,
@@ -68,20 +73,23 @@ class DifferentialFlow(NTKFlow, kind="flow of differentials", asked={"network": 
         parts = (i == j) * (k == m) * S, (i == k) * (m == j) * T.transpose(0, 3, 1, 2)
         return np.asarray((sum(parts) + (i == m) * (j == k) * U.transpose(0, 2, 3, 1)) / self._below(layer))
 
+    def ratios(self, layer: int) -> dict[str, float]:
+        """P, Q / (n H^2) and R .. U K / (n H^3) on the diagonal, means over inputs: they grow like depth / width."""
+        own = (np.arange(self.data.sizes["sample"]),) * 4
+        H, K = np.diagonal(self.ntk(layer)), np.diagonal(self.kernel(layer))
+        scales = {name: 1 / H**2 if name in "PQ" else K / H**3 for name in self.names}
+        below = self._below(layer)
+        return {name: float(np.mean(self.tensor(name, layer)[own] * scale)) / below for name, scale in scales.items()}
+
     def table(self) -> Any:
-        """Means over inputs at some layers, in ratios that grow like depth / width."""
+        """Means over inputs at some layers, see `ratios`."""
         from ..base import tables
 
         headings = ("layer", "NTK", *(f"{name} / n H^{2 if name in 'PQ' else 3}" for name in self.names))
         made = tables.table(headings, "on the diagonal: how much the NTK moves in a step, P, Q; R .. U times K")
-        count = self.data.sizes["sample"]
-        own = (np.arange(count),) * 4
         for row in tables.rows(self.depth, 11):
-            layer, below = row + 1, self._below(row + 1)
-            H, K = np.diagonal(self.ntk(layer)), np.diagonal(self.kernel(layer))
-            scales = {name: 1 / H**2 if name in "PQ" else K / H**3 for name in self.names}
-            ratios = (np.mean(self.tensor(name, layer)[own] * scale) / below for name, scale in scales.items())
-            made.add_row(str(layer), f"{np.mean(H):.4g}", *(f"{ratio:.2%}" for ratio in ratios))
+            H = np.mean(np.diagonal(self.ntk(row + 1)))
+            made.add_row(str(row + 1), f"{H:.4g}", *(f"{ratio:.2%}" for ratio in self.ratios(row + 1).values()))
         return made
 
     def lacks(self) -> str:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from .advice import Advice
     from .agreement import Check
+    from .differential_result import DifferentialFlow
     from .gradients_of_layers import GradientMoments
     from .tangent_result import NTKFlow
     from .vertex_flow import Flow
@@ -148,6 +149,26 @@ def layers_of_ntk(flow: NTKFlow) -> Figure:
         spread.set(xlabel="layer", ylabel="scatter over networks, %", ylim=(0, None))
         for axes in (sizes, spread):
             axes.legend(frameon=False, fontsize="small")
+        figure.suptitle(flow.heading)
+    return figure
+
+
+def layers_of_differentials(flow: DifferentialFlow) -> Figure:
+    """How much a step moves the NTK (P, Q) and what moves it (R .. U) through the layers, relative to the NTK."""
+    with style():
+        figure, panels = plt.subplots(1, 2, figsize=(7.2, 3.0), layout="constrained")
+        layers = range(1, flow.depth + 1)
+        found = [flow.ratios(layer) for layer in layers]
+        groups = (("PQ", "dNTK / NTK$^2$, %"), ("RSTU", "ddNTK $K$ / NTK$^3$, %"))
+        for axes, (names, label) in zip(panels, groups, strict=True):
+            shown = [name for name in names if name in flow.names]
+            for name, colour in zip(shown, COLOURS, strict=False):
+                axes.plot(layers, [100 * ratio[name] for ratio in found], ".-", color=colour, label=name)
+            axes.axhline(0, color="0.8", linewidth=0.8, zorder=0)
+            axes.set(xlabel="layer", ylabel=label)
+            axes.xaxis.get_major_locator().set_params(integer=True)
+            if shown:
+                axes.legend(frameon=False, fontsize="small")
         figure.suptitle(flow.heading)
     return figure
 
